@@ -1,0 +1,106 @@
+/// @file bounce_pool.h
+/// Bounce memory: slots of one size, in extents that come and go.
+///
+/// Model    An extent is one rte_mempool over one region. The pool hands out slots last-in first-out from a small hot
+///          stack, so that the slots in use stay in the cache. Grow: another thread makes an extent (make_extent,
+///          milliseconds) and the owner adds it (add_extent). Shrink: the owner retires an extent, which gives out
+///          no more of its slots; when its last slot is home, take_retired() hands it back, and the other thread
+///          deregisters and frees it. A slot handle names extent, generation and index: a handle of a dead extent is
+///          refused.
+/// Threads  One owner (a worker or the control core) for everything but make_extent and ~Extent (service thread).
+/// Memory   get/put never allocate. The pool counts outstanding slots itself, since rte_mempool_free does not.
+/// Errors   get gives fewer than asked when it is short. put refuses a bad, stale or free handle with kStale.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "mem/region.h"
+
+struct rte_mempool;
+
+namespace sluice {
+
+/// extent << 56 | generation << 32 | index. 0 is never a slot: generations start at 1.
+enum class SlotHandle : uint64_t { kNone = 0 };
+
+struct Slot {
+  std::byte* addr;      ///< Cache-line aligned; slot_bytes() long.
+  uint64_t local_desc;  ///< The device's local descriptor for it.
+  SlotHandle handle;
+};
+
+/// One extent: a region, registered or about to be, and the mempool over it.
+class Extent {
+ public:
+  /// Map a region and build a mempool of @p slots objects of @p slot_bytes in it.
+  /// @p name must be unique in the process and at most 20 characters. @return kNoMemory, kBadArgument, kLimit.
+  static Status make(RegionKind kind, const char* name, uint32_t slots, uint32_t slot_bytes,
+                     std::unique_ptr<Extent>* out);
+  ~Extent();
+  Extent(const Extent&) = delete;
+  Extent& operator=(const Extent&) = delete;
+
+  Region& region() noexcept { return *region_; }
+  uint32_t slots() const noexcept { return slots_; }
+  uint32_t slot_bytes() const noexcept { return slot_bytes_; }
+  rte_mempool* mempool() const noexcept { return mempool_; }
+
+ private:
+  Extent() = default;
+  std::unique_ptr<Region> region_;
+  rte_mempool* mempool_ = nullptr;
+  uint32_t slots_ = 0;
+  uint32_t slot_bytes_ = 0;
+};
+
+class BouncePool {
+ public:
+  static constexpr uint32_t kMaxExtents = 64;
+
+  /// @p device selects which device's local descriptors the slots carry.
+  BouncePool(uint32_t slot_bytes, uint16_t device);
+  ~BouncePool();
+  BouncePool(const BouncePool&) = delete;
+  BouncePool& operator=(const BouncePool&) = delete;
+
+  /// Take over @p extent (its region already registered where the device asks for it). @return kLimit, kBadArgument.
+  Code add_extent(std::unique_ptr<Extent> extent, ExtentId* id) noexcept;
+  /// Give out no more slots of @p id. @return kStale when there is no such extent, kBusy when it is already retiring.
+  Code retire_extent(ExtentId id) noexcept;
+  /// Take back one retiring extent whose slots are all home; null when there is none.
+  std::unique_ptr<Extent> take_retired() noexcept;
+  /// The live extent with the most slots at home, for shrinking; kLimit when fewer than two extents are live.
+  Code pick_victim(ExtentId* id) const noexcept;
+
+  /// Up to slots.size() slots. @return how many.
+  uint32_t get(std::span<Slot> slots) noexcept;
+  /// Give one back. @return kStale for a handle of a dead extent or a slot that is already home; nothing changes then.
+  Code put(SlotHandle handle) noexcept;
+  /// The slot behind a handle that is out. @return false for a stale handle.
+  bool find(SlotHandle handle, Slot* slot) const noexcept;
+
+  uint32_t slot_bytes() const noexcept { return slot_bytes_; }
+  uint32_t live_slots() const noexcept { return live_slots_; }      ///< In extents that are not retiring.
+  uint32_t free_slots() const noexcept { return free_slots_; }      ///< Of those, at home.
+  uint32_t out_slots() const noexcept { return out_slots_; }        ///< Outstanding, over all extents.
+  uint32_t extents() const noexcept { return extents_; }            ///< Live and retiring.
+  uint32_t retiring() const noexcept { return retiring_; }
+  uint64_t stale_puts() const noexcept { return stale_puts_; }
+
+ private:
+  struct Entry;
+  const uint32_t slot_bytes_;
+  const uint16_t device_;
+  uint32_t live_slots_ = 0, free_slots_ = 0, out_slots_ = 0, extents_ = 0, retiring_ = 0;
+  uint64_t stale_puts_ = 0;
+  std::array<std::unique_ptr<Entry>, kMaxExtents> entries_;
+};
+
+}  // namespace sluice

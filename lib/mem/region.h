@@ -1,0 +1,66 @@
+/// @file region.h
+/// A span of memory and the keys that devices gave for it.
+///
+/// Model    A region is hugepage memory, plain memory, or memory an application lent (imported). Each device that
+///          needs it gets its own registration, in chunks where the device caps a region's size. Keys are 64 bits.
+/// Threads  Slow calls: the service thread, or before the data plane runs. Reads of a finished region: any lcore.
+/// Memory   Owns its mapping unless imported; unmaps in the destructor. Touches every page at creation, so that no
+///          turn takes a page fault. Registrations must be gone before the memory goes.
+/// Errors   kNoMemory names what is needed, what there is and how to raise it. kBadArgument for size 0 or overflow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+
+namespace sluice {
+
+enum class RegionKind : uint8_t {
+  kHuge,      ///< 2 MiB hugepages, or an error.
+  kPlain,     ///< Small pages.
+  kBest,      ///< Hugepages when there are enough of them, else small pages; the text of kind() says which.
+  kImported,  ///< The application's; never unmapped here.
+};
+
+/// One device's registration of one chunk of a region.
+struct ChunkKey {
+  uint64_t offset;      ///< From the region's base, in bytes.
+  uint64_t length;      ///< In bytes.
+  uint64_t local_desc;  ///< What a local operation hands to the device (a pointer or an lkey); 0 when none is needed.
+  uint64_t remote_key;  ///< What a peer needs for one-sided access; 0 when none was asked for.
+  void* handle;         ///< The driver's own, to deregister.
+};
+
+class Region {
+ public:
+  /// Map and touch @p bytes (rounded up to the page size). @return kNoMemory, kBadArgument.
+  static Status create(RegionKind kind, uint64_t bytes, std::unique_ptr<Region>* out);
+  /// Wrap memory of the application's. @p base must stay mapped while the region lives. @return kBadArgument.
+  static Status import(void* base, uint64_t bytes, std::unique_ptr<Region>* out);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::byte* base() const noexcept { return base_; }
+  uint64_t bytes() const noexcept { return bytes_; }
+  RegionKind kind() const noexcept { return kind_; }
+  /// Whether [addr, addr + length) lies inside, without overflow.
+  bool contains(const void* addr, uint64_t length) const noexcept;
+
+  /// The keys of device @p device (its index in the process), in order of offset. Filled by Device::reg.
+  std::vector<ChunkKey>& keys(uint16_t device);
+  const std::vector<ChunkKey>& keys(uint16_t device) const noexcept;
+
+ private:
+  Region() = default;
+  std::byte* base_ = nullptr;
+  uint64_t bytes_ = 0;         // as asked for
+  uint64_t mapped_bytes_ = 0;  // as mapped
+  RegionKind kind_ = RegionKind::kPlain;
+  std::vector<std::vector<ChunkKey>> keys_;
+};
+
+}  // namespace sluice

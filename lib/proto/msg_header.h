@@ -1,0 +1,61 @@
+/// @file msg_header.h
+/// The 64-byte header in front of each data message (ours; doc/wire.md has the layout and golden bytes).
+///
+/// Model    WRITE carries payload for a buffer of the receiver's; READ_REQ asks for bytes of one; READ_RESP carries
+///          them back. ABORT ends a WRITE that was partly sent: its total is what was sent, and the receiver
+///          acknowledges the task when that much is here, so that nothing of it can still move. A buffer is named by its id and an offset, never by a pointer. A message has a number (seq) that
+///          counts up in its epoch, by which the receiver drops what it has already.
+/// Threads  Pure functions.
+/// Memory   No heap.
+/// Errors   parse_message checks everything that can be judged without tables; kBadFrame leaves the output untouched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "base/status.h"
+
+namespace sluice {
+
+inline constexpr size_t kMsgHeaderBytes = 64;
+inline constexpr uint8_t kMsgMagic = 0x5C;
+inline constexpr uint8_t kMsgVersion = 1;
+
+enum class MsgType : uint8_t { kWrite = 1, kReadReq = 2, kReadResp = 3, kAbort = 4 };
+
+inline constexpr uint8_t kMsgAckNow = 1;     ///< Nothing follows for now: acknowledge at once.
+inline constexpr uint8_t kMsgLowCredit = 2;  ///< The sender is about to wait for credit.
+inline constexpr uint8_t kMsgHasCrc = 4;     ///< crc is the CRC32C of the payload.
+inline constexpr uint8_t kMsgFlags = 7;
+
+/// As in memory and, little-endian, on the wire.
+struct MsgHeader {
+  uint8_t magic;
+  uint8_t version;
+  MsgType type;
+  uint8_t flags;
+  uint16_t lane;      ///< The receiver's lane, as it offered it.
+  uint16_t ctrl_ack;  ///< Low 16 bits of the highest control seq received in order.
+  SessionId session;
+  uint32_t epoch;     ///< Low 32 bits; an epoch ends long before they wrap.
+  uint32_t length;    ///< Payload bytes of this message; 0 for READ_REQ and ABORT.
+  TaskId task;        ///< Of the node that submitted the task.
+  uint64_t offset;    ///< WRITE, READ_REQ: in the buffer. READ_RESP: in the task.
+  uint64_t total;     ///< Bytes of the whole task (ABORT: bytes that were sent); offset + length stay inside it for READ_RESP.
+  uint32_t buffer;    ///< WRITE, READ_REQ: the receiver's BufferId. READ_RESP: 0.
+  uint32_t chunk;     ///< Index of this message in its task.
+  uint32_t seq;       ///< Number of this message in its epoch, from 1, modulo 2^32.
+  uint32_t crc;       ///< With kMsgHasCrc, else 0.
+};
+static_assert(sizeof(MsgHeader) == kMsgHeaderBytes);
+
+/// Judge a received message: @p bytes is all of it, header and payload. @return kOk, kBadFrame.
+Code parse_message(std::span<const std::byte> bytes, MsgHeader* out) noexcept;
+/// @pre out has kMsgHeaderBytes.
+void encode_message(std::byte* out, const MsgHeader& header) noexcept;
+/// CRC32C (Castagnoli) of @p bytes.
+uint32_t crc32c(std::span<const std::byte> bytes) noexcept;
+
+}  // namespace sluice

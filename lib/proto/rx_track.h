@@ -1,0 +1,58 @@
+/// @file rx_track.h
+/// What a receiver remembers of the messages of one lane: which it has, and how far each task has come.
+///
+/// Model    SeqWindow knows the last kSpan message numbers and answers whether one is new (law 10: a chunk that is
+///          here already is dropped). RxTasks counts the bytes of tasks that come in several messages; a task that
+///          fits one message never enters it. A sender keeps at most kMaxTasks tasks partly sent.
+/// Threads  The lane's worker.
+/// Memory   Fixed size; no heap.
+/// Errors   A number far outside the window, or one task too many, is the peer's fault: kBadFrame.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/status.h"
+
+namespace sluice {
+
+class SeqWindow {
+ public:
+  static constexpr uint32_t kSpan = 4096;  ///< More than the largest window in slots that is granted.
+
+  void reset() noexcept;
+  /// Mark @p seq as received. @return kOk when it is new, kExists when it was here before or is older than the
+  /// window, kBadFrame when it is more than kSpan ahead of the oldest missing number.
+  Code take(uint32_t seq) noexcept;
+
+ private:
+  std::array<uint64_t, kSpan / 64> bits_{};
+  uint32_t base_ = 1;  // the lowest number not received
+};
+
+class RxTasks {
+ public:
+  static constexpr uint32_t kMaxTasks = 64;
+
+  void reset() noexcept;
+  /// @p bytes more of @p task arrived, which has @p total. *done: all of it is here now (the entry is gone).
+  /// @return kOk; kBadFrame: more bytes than its total, another total than before, or too many open tasks.
+  Code add(TaskId task, uint64_t total, uint64_t bytes, bool* done) noexcept;
+  /// The sender gave @p task up after @p sent bytes. *done: they are all here (the entry is gone); else the entry waits
+  /// for the rest. An unknown task with sent > 0 opens an entry. @return kOk, kBadFrame as add.
+  Code abort(TaskId task, uint64_t sent, bool* done) noexcept;
+  uint32_t open_tasks() const noexcept { return count_; }
+
+ private:
+  struct Entry {
+    TaskId task;
+    uint64_t total;
+    uint64_t bytes;
+    bool aborted;
+  };
+  std::array<Entry, kMaxTasks> entries_{};
+  uint32_t count_ = 0;
+};
+
+}  // namespace sluice
