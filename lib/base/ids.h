@@ -14,14 +14,14 @@ namespace sluice {
 
 enum class WorkerId : uint16_t {};
 enum class PeerId : uint16_t {};
-enum class LaneId : uint32_t {};      ///< Index of a lane in its worker's table.
-enum class PathId : uint32_t {};      ///< Index of a path in its queue's table; chosen by the caller, dense.
-enum class BufferId : uint32_t {};    ///< Index of an exported buffer in its node's table.
+enum class LaneId : uint32_t {};    ///< Index of a lane in its worker's table.
+enum class PathId : uint32_t {};    ///< Index of a path in its queue's table; chosen by the caller, dense.
+enum class BufferId : uint32_t {};  ///< Index of an exported buffer in its node's table.
 enum class ExtentId : uint16_t {};
-enum class SessionId : uint64_t {};   ///< Random; one life of one lane.
-enum class Epoch : uint64_t {};       ///< Grows inside a session.
-enum class Incarnation : uint64_t {}; ///< Random; one life of one node.
-enum class TaskId : uint64_t {};      ///< A sender's own: generation << 32 | index in the lane's task table.
+enum class SessionId : uint64_t {};    ///< Random; one life of one lane.
+enum class Epoch : uint64_t {};        ///< Grows inside a session.
+enum class Incarnation : uint64_t {};  ///< Random; one life of one node.
+enum class TaskId : uint64_t {};       ///< A sender's own: generation << 32 | index in the lane's task table.
 
 /// The number behind an id.
 template <typename Id>

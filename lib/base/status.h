@@ -17,27 +17,27 @@ namespace sluice {
 
 enum class Code : uint8_t {
   kOk = 0,
-  kAgain,        ///< No room now; the same call may succeed later.
-  kWaiting,      ///< Accepted and short of credit.
-  kBadArgument,  ///< A value of the caller's is out of range or malformed.
-  kNotFound,     ///< No such name, handle or address.
-  kExists,       ///< Already there.
-  kBusy,         ///< In use by something that has not ended.
-  kStale,        ///< A handle, epoch, incarnation or key of an earlier life.
-  kNotRegistered,///< Local memory that no registered region covers.
-  kOutOfRange,   ///< An offset or length beyond its buffer.
-  kNoMemory,     ///< Memory, hugepages or locked memory are short.
-  kLimit,        ///< A configured or device limit is reached.
-  kUnsupported,  ///< This build, driver or device cannot do it.
-  kBadFrame,     ///< Bytes from a peer that do not parse, or break a law.
-  kPeerDead,     ///< The peer's process ended or was given up.
-  kPeerRefused,  ///< The peer answered no.
-  kTimeout,      ///< A deadline passed.
-  kCancelled,    ///< Ended by the caller.
-  kDeviceError,  ///< The device or provider reported a failure.
-  kSystemError,  ///< A system call failed; the text has errno's words.
-  kClosed,       ///< The object is shut down.
-  kInternal,     ///< A fault of ours.
+  kAgain,          ///< No room now; the same call may succeed later.
+  kWaiting,        ///< Accepted and short of credit.
+  kBadArgument,    ///< A value of the caller's is out of range or malformed.
+  kNotFound,       ///< No such name, handle or address.
+  kExists,         ///< Already there.
+  kBusy,           ///< In use by something that has not ended.
+  kStale,          ///< A handle, epoch, incarnation or key of an earlier life.
+  kNotRegistered,  ///< Local memory that no registered region covers.
+  kOutOfRange,     ///< An offset or length beyond its buffer.
+  kNoMemory,       ///< Memory, hugepages or locked memory are short.
+  kLimit,          ///< A configured or device limit is reached.
+  kUnsupported,    ///< This build, driver or device cannot do it.
+  kBadFrame,       ///< Bytes from a peer that do not parse, or break a law.
+  kPeerDead,       ///< The peer's process ended or was given up.
+  kPeerRefused,    ///< The peer answered no.
+  kTimeout,        ///< A deadline passed.
+  kCancelled,      ///< Ended by the caller.
+  kDeviceError,    ///< The device or provider reported a failure.
+  kSystemError,    ///< A system call failed; the text has errno's words.
+  kClosed,         ///< The object is shut down.
+  kInternal,       ///< A fault of ours.
 };
 inline constexpr int kCodeCount = static_cast<int>(Code::kInternal) + 1;
 

@@ -87,10 +87,10 @@ class BouncePool {
   bool find(SlotHandle handle, Slot* slot) const noexcept;
 
   uint32_t slot_bytes() const noexcept { return slot_bytes_; }
-  uint32_t live_slots() const noexcept { return live_slots_; }      ///< In extents that are not retiring.
-  uint32_t free_slots() const noexcept { return free_slots_; }      ///< Of those, at home.
-  uint32_t out_slots() const noexcept { return out_slots_; }        ///< Outstanding, over all extents.
-  uint32_t extents() const noexcept { return extents_; }            ///< Live and retiring.
+  uint32_t live_slots() const noexcept { return live_slots_; }  ///< In extents that are not retiring.
+  uint32_t free_slots() const noexcept { return free_slots_; }  ///< Of those, at home.
+  uint32_t out_slots() const noexcept { return out_slots_; }    ///< Outstanding, over all extents.
+  uint32_t extents() const noexcept { return extents_; }        ///< Live and retiring.
   uint32_t retiring() const noexcept { return retiring_; }
   uint64_t stale_puts() const noexcept { return stale_puts_; }
 

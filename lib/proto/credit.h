@@ -1,8 +1,8 @@
 /// @file credit.h
 /// Credit, both ends of it: what a sender may still post, and what a receiver has promised.
 ///
-/// Model    Four resources, each a cumulative u64 total per session and epoch. The receiver's grant G, the sender's view
-///          of it g, posted P, reserved R, accepted X, released F, committed C. Laws 1 to 5 of doc/design.md:
+/// Model    Four resources, each a cumulative u64 total per session and epoch. The receiver's grant G, the sender's
+///          view of it g, posted P, reserved R, accepted X, released F, committed C. Laws 1 to 5 of doc/design.md:
 ///          P + R <= g <= G <= F + C, and F <= X <= P. Repeating or reordering a grant changes nothing.
 /// Threads  The ledger: its lane's worker. The granter: the control core. No locks, no atomics.
 /// Memory   Plain data; nothing allocates.

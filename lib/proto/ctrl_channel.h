@@ -3,9 +3,9 @@
 ///
 /// Model    Sequenced frames are numbered from 1 and acknowledged by the ack_seq of any frame that comes back. At most
 ///          kWindow are unacknowledged, so a peer that keeps kWindow receives for the session (and half as many for
-///          CTRL_ACKs) never runs out. A frame that is not acknowledged in time is sent again with the same seq. The receiver
-///          takes only the next number; a gap is dropped and repeated later. CTRL_ACK itself has seq 0 and is never
-///          acknowledged. State frames of one kind are outstanding at most once: the caller asks may_send(type).
+///          CTRL_ACKs) never runs out. A frame that is not acknowledged in time is sent again with the same seq. The
+///          receiver takes only the next number; a gap is dropped and repeated later. CTRL_ACK itself has seq 0 and is
+///          never acknowledged. State frames of one kind are outstanding at most once: the caller asks may_send(type).
 /// Threads  The control core.
 /// Memory   Fixed; frames stay in the caller's slots, named by cookie, until they are acknowledged.
 /// Errors   on_frame refuses an ack_seq beyond what was sent with kBadFrame.
@@ -70,12 +70,12 @@ class CtrlChannel {
   Code apply_ack(uint64_t ack_seq) noexcept;
 
   std::array<Sent, kWindow> sent_{};
-  uint64_t tx_next_ = 1;      // seq of the next frame
-  uint64_t acked_ = 0;        // highest seq the peer has in order
-  uint64_t collected_ = 0;    // highest seq whose cookie take_acked gave back
-  uint64_t rx_next_ = 1;      // seq expected
-  uint64_t ack_sent_ = 0;     // highest ack_seq that went out
-  uint64_t owed_since_ = 0;   // when the oldest unsent acknowledgement became due
+  uint64_t tx_next_ = 1;     // seq of the next frame
+  uint64_t acked_ = 0;       // highest seq the peer has in order
+  uint64_t collected_ = 0;   // highest seq whose cookie take_acked gave back
+  uint64_t rx_next_ = 1;     // seq expected
+  uint64_t ack_sent_ = 0;    // highest ack_seq that went out
+  uint64_t owed_since_ = 0;  // when the oldest unsent acknowledgement became due
   uint64_t retry_at_ = 0, retry_ = 0, retry_first_ = 0, retry_max_ = 0;
   uint64_t repeat_next_ = 0;  // next seq of a repeat round; 0: no round
   uint64_t duplicates_ = 0, gaps_ = 0, repeats_ = 0;

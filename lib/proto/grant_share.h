@@ -2,7 +2,8 @@
 /// Sharing the posted receives of one queue among its sessions (law 15).
 ///
 /// Model    Each session has a floor (always granted) and a demand. What the floors leave is shared by deficit round
-///          robin in bytes among sessions with demand, up to each one's ceiling. Promised slots never exceed the posted ones (law 1).
+///          robin in bytes among sessions with demand, up to each one's ceiling. Promised slots never exceed the posted
+///          ones (law 1).
 /// Threads  The control core.
 /// Memory   Fixed tables, sized at construction; share() never allocates.
 /// Errors   add refuses a session when even its floor would not fit.
@@ -36,7 +37,8 @@ class GrantShare {
   Code remove(uint32_t session) noexcept;
   /// The session holds @p held slots now (G - F), and uses its credit (@p demand) or is idle.
   void update(uint32_t session, uint32_t held_slots, bool demand) noexcept;
-  /// Decide new windows. @return how many of @p out were filled: sessions whose window rises. Call update() with what was granted.
+  /// Decide new windows. @return how many of @p out were filled: sessions whose window rises. Call update() with what
+  /// was granted.
   uint32_t share(std::span<Window> out) noexcept;
   /// Whether a session with demand got less than its ceiling for want of receives: the pool should grow.
   bool short_of_slots() const noexcept { return short_; }

@@ -3,8 +3,9 @@
 ///
 /// Model    WRITE carries payload for a buffer of the receiver's; READ_REQ asks for bytes of one; READ_RESP carries
 ///          them back. ABORT ends a WRITE that was partly sent: its total is what was sent, and the receiver
-///          acknowledges the task when that much is here, so that nothing of it can still move. A buffer is named by its id and an offset, never by a pointer. A message has a number (seq) that
-///          counts up in its epoch, by which the receiver drops what it has already.
+///          acknowledges the task when that much is here, so that nothing of it can still move. A buffer is named by
+///          its id and an offset, never by a pointer. A message has a number (seq) that counts up in its epoch, by
+///          which the receiver drops what it has already.
 /// Threads  Pure functions.
 /// Memory   No heap.
 /// Errors   parse_message checks everything that can be judged without tables; kBadFrame leaves the output untouched.
@@ -39,15 +40,15 @@ struct MsgHeader {
   uint16_t lane;      ///< The receiver's lane, as it offered it.
   uint16_t ctrl_ack;  ///< Low 16 bits of the highest control seq received in order.
   SessionId session;
-  uint32_t epoch;     ///< Low 32 bits; an epoch ends long before they wrap.
-  uint32_t length;    ///< Payload bytes of this message; 0 for READ_REQ and ABORT.
-  TaskId task;        ///< Of the node that submitted the task.
-  uint64_t offset;    ///< WRITE, READ_REQ: in the buffer. READ_RESP: in the task.
-  uint64_t total;     ///< Bytes of the whole task (ABORT: bytes that were sent); offset + length stay inside it for READ_RESP.
-  uint32_t buffer;    ///< WRITE, READ_REQ: the receiver's BufferId. READ_RESP: 0.
-  uint32_t chunk;     ///< Index of this message in its task.
-  uint32_t seq;       ///< Number of this message in its epoch, from 1, modulo 2^32.
-  uint32_t crc;       ///< With kMsgHasCrc, else 0.
+  uint32_t epoch;   ///< Low 32 bits; an epoch ends long before they wrap.
+  uint32_t length;  ///< Payload bytes of this message; 0 for READ_REQ and ABORT.
+  TaskId task;      ///< Of the node that submitted the task.
+  uint64_t offset;  ///< WRITE, READ_REQ: in the buffer. READ_RESP: in the task.
+  uint64_t total;   ///< Bytes of the whole task (ABORT: that were sent); READ_RESP: offset + length stay inside.
+  uint32_t buffer;  ///< WRITE, READ_REQ: the receiver's BufferId. READ_RESP: 0.
+  uint32_t chunk;   ///< Index of this message in its task.
+  uint32_t seq;     ///< Number of this message in its epoch, from 1, modulo 2^32.
+  uint32_t crc;     ///< With kMsgHasCrc, else 0.
 };
 static_assert(sizeof(MsgHeader) == kMsgHeaderBytes);
 

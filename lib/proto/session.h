@@ -3,7 +3,8 @@
 ///
 /// Model    A lane has one session with two independent directions. As sender we send messages under the peer's credit;
 ///          as receiver we grant. Each direction has its own epoch, which the receiver begins. apply() is a complete
-///          table: it returns the action and moves the state; an event that does not belong is counted and changes nothing.
+///          table: it returns the action and moves the state; an event that does not belong is counted and changes
+///          nothing.
 /// Threads  The control core.
 /// Memory   Plain data.
 /// Errors   None: kIgnore is the answer to what does not belong, kFail to what breaks the protocol.
@@ -25,19 +26,60 @@ enum class TxState : uint8_t {
   kDrained,   ///< DRAIN_ACK sent; the first grant of the next epoch opens again.
   kClosed,    ///< Ended; nothing more is sent.
 };
-enum class TxEvent : uint8_t { kStart, kPeerOpen, kGrant, kGrantNextEpoch, kDataAck, kFence, kPostsHome, kPeerClose, kStop };
-enum class TxAction : uint8_t { kIgnore, kNone, kOpenLedger, kApplyGrant, kNextEpoch, kApplyAck, kStopPosting, kSendDrainAck, kEnd };
+enum class TxEvent : uint8_t {
+  kStart,
+  kPeerOpen,
+  kGrant,
+  kGrantNextEpoch,
+  kDataAck,
+  kFence,
+  kPostsHome,
+  kPeerClose,
+  kStop
+};
+enum class TxAction : uint8_t {
+  kIgnore,
+  kNone,
+  kOpenLedger,
+  kApplyGrant,
+  kNextEpoch,
+  kApplyAck,
+  kStopPosting,
+  kSendDrainAck,
+  kEnd
+};
 
 enum class RxState : uint8_t {
   kIdle,
-  kOpening,  ///< SESSION_OPEN sent and not yet acknowledged; messages cannot come, since nothing is granted.
-  kOpen,     ///< Grants flow.
-  kFencing,  ///< FENCE sent; waits for DRAIN_ACK.
-  kEmptying, ///< DRAIN_ACK came; messages it counts are still on their way.
+  kOpening,   ///< SESSION_OPEN sent and not yet acknowledged; messages cannot come, since nothing is granted.
+  kOpen,      ///< Grants flow.
+  kFencing,   ///< FENCE sent; waits for DRAIN_ACK.
+  kEmptying,  ///< DRAIN_ACK came; messages it counts are still on their way.
   kClosed,
 };
-enum class RxEvent : uint8_t { kStart, kOpenAcked, kMessages, kRequest, kFence, kDrainAck, kAllHome, kPeerClose, kStop };
-enum class RxAction : uint8_t { kIgnore, kNone, kSendOpen, kGrantFirst, kAccept, kGrant, kSendFence, kCheckHome, kNextEpoch, kEnd };
+enum class RxEvent : uint8_t {
+  kStart,
+  kOpenAcked,
+  kMessages,
+  kRequest,
+  kFence,
+  kDrainAck,
+  kAllHome,
+  kPeerClose,
+  kStop
+};
+enum class RxAction : uint8_t {
+  kIgnore,
+  kNone,
+  kSendOpen,
+  kGrantFirst,
+  kAccept,
+  kGrant,
+  kSendFence,
+  kCheckHome,
+  kNextEpoch,
+  kEnd
+};
 
 inline constexpr int kTxStates = 6, kTxEvents = 9, kRxStates = 6, kRxEvents = 9;
 

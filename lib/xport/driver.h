@@ -31,23 +31,23 @@ inline constexpr uint32_t kMaxBurst = 32;  ///< The most a hot call takes at onc
 
 /// A device that could be opened.
 struct DeviceInfo {
-  std::string name;        ///< "lo", "mlx5_0", "efa_0-rdm": what --list prints and options select.
-  std::string provider;    ///< libfabric's provider name; empty for other drivers.
-  std::string pci;         ///< "0000:c1:00.0"; empty when there is none.
-  std::string address;     ///< For people.
+  std::string name;      ///< "lo", "mlx5_0", "efa_0-rdm": what --list prints and options select.
+  std::string provider;  ///< libfabric's provider name; empty for other drivers.
+  std::string pci;       ///< "0000:c1:00.0"; empty when there is none.
+  std::string address;   ///< For people.
   int numa_node = -1;
-  uint64_t bits_per_s = 0; ///< 0: unknown.
+  uint64_t bits_per_s = 0;  ///< 0: unknown.
   bool loopback = false;
 };
 
 /// What an opened device really gives.
 struct DeviceCaps {
-  uint32_t tx_depth = 0;       ///< Operations outstanding per queue, as the provider reports it.
-  uint32_t rx_depth = 0;       ///< Receives outstanding per queue.
+  uint32_t tx_depth = 0;  ///< Operations outstanding per queue, as the provider reports it.
+  uint32_t rx_depth = 0;  ///< Receives outstanding per queue.
   uint64_t max_msg_bytes = 0;
   uint64_t max_region_bytes = 0;  ///< 0: no cap.
   uint32_t inject_bytes = 0;
-  uint32_t sge = 1;               ///< Local pieces per op (1 or 2 are used).
+  uint32_t sge = 1;  ///< Local pieces per op (1 or 2 are used).
   bool rma = false;
   bool ordered = false;
   bool delivery_complete = false;
@@ -86,14 +86,14 @@ struct Completion {
   uint64_t cookie;
   uint32_t bytes;  ///< Received bytes for kRecv; undefined for kOp.
   CompletionKind kind;
-  Code code;       ///< kOk, kPeerDead, kCancelled, kBadArgument, kDeviceError.
+  Code code;  ///< kOk, kPeerDead, kCancelled, kBadArgument, kDeviceError.
 };
 
 struct QueueParams {
-  uint32_t tx_depth = 256;      ///< Clamped to the device's; the queue says what it gives.
+  uint32_t tx_depth = 256;  ///< Clamped to the device's; the queue says what it gives.
   uint32_t rx_depth = 512;
   uint32_t max_paths = 1024;
-  uint32_t msg_bytes = 0;       ///< Largest message that will be sent or received.
+  uint32_t msg_bytes = 0;  ///< Largest message that will be sent or received.
 };
 
 struct QueueDepth {
