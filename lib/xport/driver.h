@@ -112,6 +112,12 @@ class Queue {
   virtual uint32_t poll(std::span<Completion> out) noexcept = 0;
   /// Post a prefix of @p bufs as receives. @return how many were accepted.
   virtual uint32_t refill(std::span<const RecvBuf> bufs) noexcept = 0;
+  /// Ask that the posted receives with these cookies come back through poll() with kCancelled, where the device can
+  /// withdraw receives at all. Slow. @return how many will.
+  virtual uint32_t recall(std::span<const uint64_t> cookies) noexcept {
+    (void)cookies;
+    return 0;
+  }
   /// Ring the doorbell for what was posted since the last flush.
   virtual void flush() noexcept = 0;
   virtual QueueDepth depth() const noexcept = 0;
