@@ -2,8 +2,8 @@
 /// A Sluice node: memory, segments, peers, and the lcores that move data. The entry point of the public API.
 ///
 /// Model    start() brings up EAL, device, workers, control core and the service thread. Memory is registered once;
-///          exported memory is named as a segment. open_segment() connects to a node and learns what it exports. Transfers
-///          go through ports (port.h).
+///          exported memory is named as a segment. open_segment() connects to a node and learns what it exports.
+///          Transfers go through ports (port.h).
 /// Threads  Every call from any thread, except progress() (one thread). Calls may block for their documented deadline.
 /// Memory   The engine owns bounce memory and managed buffers; registered memory stays the application's and must stay
 ///          mapped until unregister() says kOk.
@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "port.h"
-#include "types.h"
+#include "engine/port.h"
+#include "engine/types.h"
 
 namespace sluice {
 

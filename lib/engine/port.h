@@ -1,8 +1,8 @@
 /// @file port.h
 /// An application thread's door to the data plane: batches in, statuses out.
 ///
-/// Model    A port has a pair of lock-free rings to each worker. submit() queues tasks of a batch; poll() moves what the
-///          rings have no room for yet and takes completions; status() then reads the port's own memory, in O(1).
+/// Model    A port has a pair of lock-free rings to each worker. submit() queues tasks of a batch; poll() moves what
+///          the rings have no room for yet and takes completions; status() then reads the port's own memory, in O(1).
 /// Threads  One thread at a time per port; several ports work side by side. Any thread, or an agent on a lcore.
 /// Memory   allocate_batch reuses released batches; submit and poll do not allocate.
 /// Errors   submit checks each request and takes all or none: a refused call names the request in *bad.
@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-#include "types.h"
+#include "engine/types.h"
 
 namespace sluice {
 

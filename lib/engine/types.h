@@ -2,7 +2,8 @@
 /// The plain types of the public API: handles, requests, statuses.
 ///
 /// Model    A handle is an index and a generation: one that outlived its object answers kStale. A segment is the
-///          buffers that a node exports under one name; a remote place is (segment, buffer index, offset), never a pointer.
+///          buffers that a node exports under one name; a remote place is (segment, buffer index, offset), never a
+///          pointer.
 /// Threads  Plain data.
 /// Memory   No heap.
 /// Errors   None.
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "../base/status.h"
+#include "base/status.h"
 
 namespace sluice {
 
@@ -25,11 +26,11 @@ enum class TransferOp : uint8_t { kWrite, kRead };
 /// One task: move @p length bytes between local memory and (segment, buffer, offset).
 struct Request {
   TransferOp op = TransferOp::kWrite;
-  uint32_t buffer = 0;      ///< Index of the buffer in its segment.
-  void* local = nullptr;    ///< Inside registered or managed memory.
+  uint32_t buffer = 0;    ///< Index of the buffer in its segment.
+  void* local = nullptr;  ///< Inside registered or managed memory.
   SegmentHandle segment{};
-  uint64_t offset = 0;      ///< In the remote buffer, in bytes.
-  uint64_t length = 0;      ///< In bytes; 0 completes at once.
+  uint64_t offset = 0;  ///< In the remote buffer, in bytes.
+  uint64_t length = 0;  ///< In bytes; 0 completes at once.
 };
 
 enum class TaskState : uint8_t {
@@ -42,8 +43,8 @@ enum class TaskState : uint8_t {
 
 struct TaskStatus {
   TaskState state = TaskState::kPending;
-  Code code = Code::kOk;    ///< Why, for kFailed.
-  uint64_t bytes = 0;       ///< Done: the whole length.
+  Code code = Code::kOk;  ///< Why, for kFailed.
+  uint64_t bytes = 0;     ///< Done: the whole length.
 };
 
 enum class NotifyState : uint8_t { kNone, kPending, kDelivered, kFailed };
@@ -51,13 +52,13 @@ enum class NotifyState : uint8_t { kNone, kPending, kDelivered, kFailed };
 struct BatchStatus {
   uint32_t tasks = 0, done = 0, failed = 0, cancelled = 0;
   NotifyState notify = NotifyState::kNone;
-  bool final = false;       ///< Every task has its final status, and the notify too.
+  bool final = false;  ///< Every task has its final status, and the notify too.
   bool ok() const noexcept { return final && done == tasks && notify != NotifyState::kFailed; }
 };
 
 /// A notification that came in.
 struct NotifyMessage {
-  std::string peer;     ///< The sending node's name.
+  std::string peer;  ///< The sending node's name.
   std::string name;
   std::string message;
 };
@@ -86,7 +87,7 @@ struct TransportInfo {
 struct NodeStats {
   uint64_t tasks_done = 0, tasks_failed = 0, tasks_cancelled = 0;
   uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0;
-  uint64_t waits = 0, wait_max_ns = 0;            ///< Tasks that had to wait for credit, and the longest wait.
+  uint64_t waits = 0, wait_max_ns = 0;  ///< Tasks that had to wait for credit, and the longest wait.
   uint64_t stalls_slot = 0, stalls_depth = 0;
   uint64_t frames_sent = 0, frames_received = 0, frames_refused = 0, frame_repeats = 0;
   uint64_t messages_refused = 0, lease_refusals = 0, stale_messages = 0, violations = 0;
