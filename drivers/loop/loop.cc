@@ -31,7 +31,8 @@ class LoopDevice final : public Device {
   // The processor needs no registration; the entry lets callers treat every device alike.
   Status reg(Region& region, uint16_t index, bool) override {
     std::vector<ChunkKey>& keys = region.keys(index);
-    if (!keys.empty()) return {Code::kExists, "the region is registered on device " + std::to_string(index) + " already"};
+    if (!keys.empty())
+      return {Code::kExists, "the region is registered on device " + std::to_string(index) + " already"};
     keys.push_back({.offset = 0, .length = region.bytes(), .local_desc = 0, .remote_key = 0, .handle = nullptr});
     return Code::kOk;
   }
@@ -51,10 +52,8 @@ class LoopDevice final : public Device {
     params.tx_depth = std::clamp(params.tx_depth, 1u, kMaxDepth);
     params.rx_depth = std::clamp(params.rx_depth, 1u, kMaxDepth);
     const auto pid = static_cast<uint32_t>(getpid());
-    const LoopAddress self{.pid = pid,
-                           .msg_bytes = params.msg_bytes,
-                           .queue_id = random_u64(),
-                           .start_time = process_start_time(pid)};
+    const LoopAddress self{
+        .pid = pid, .msg_bytes = params.msg_bytes, .queue_id = random_u64(), .start_time = process_start_time(pid)};
     if (self.start_time == 0) return {Code::kUnsupported, "loop needs /proc to tell whether a peer lives: mount it"};
     *out = std::make_unique<LoopQueue>(params, self);
     return Code::kOk;
@@ -72,10 +71,11 @@ class LoopDriver final : public Driver {
   Status probe(std::string_view provider, std::vector<DeviceInfo>* out) override {
     out->clear();
     if (!provider.empty())
-      return {Code::kNotFound, "driver loop has no providers, '" + std::string(provider) + "' was asked for: leave it empty"};
+      return {Code::kNotFound,
+              "driver loop has no providers, '" + std::string(provider) + "' was asked for: leave it empty"};
     if (access("/dev/shm", R_OK | W_OK | X_OK) != 0)
-      return {Code::kUnsupported, std::string("loop keeps its rings in /dev/shm, which cannot be used: ") +
-                                      std::strerror(errno)};
+      return {Code::kUnsupported,
+              std::string("loop keeps its rings in /dev/shm, which cannot be used: ") + std::strerror(errno)};
     Ring::sweep();
     DeviceInfo info;
     info.name = kDeviceName;

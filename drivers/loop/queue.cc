@@ -29,9 +29,14 @@ void gather(std::byte* to, const Op& op) noexcept {
 }  // namespace
 
 LoopQueue::LoopQueue(const QueueParams& params, const LoopAddress& self)
-    : depth_{params.tx_depth, params.rx_depth}, self_(self), cells_(cells_for(params)), paths_(params.max_paths),
-      done_(std::bit_ceil(params.tx_depth)), posted_(std::bit_ceil(params.rx_depth)) {
+    : depth_{params.tx_depth, params.rx_depth},
+      self_(self),
+      cells_(cells_for(params)),
+      paths_(params.max_paths),
+      done_(std::bit_ceil(params.tx_depth)),
+      posted_(std::bit_ceil(params.rx_depth)) {
   active_.reserve(params.max_paths);
+  recalled_.reserve(params.rx_depth);
 }
 
 LoopQueue::~LoopQueue() { shutdown(); }
@@ -63,7 +68,8 @@ uint32_t LoopQueue::post(std::span<const Op> ops) noexcept {
       state = path != nullptr ? ready(*path) : Code::kPeerDead;
     }
     const Code result = state == Code::kOk ? put(*path, op) : state;
-    if (path != nullptr && path->broken != Code::kOk) [[unlikely]] state = path->broken;
+    if (path != nullptr && path->broken != Code::kOk) [[unlikely]]
+      state = path->broken;
     if (result == Code::kAgain) break;
     done_[done_tail_++ & (done_.size() - 1)] = {op.cookie, result};
   }
@@ -75,7 +81,8 @@ Code LoopQueue::ready(Path& path) noexcept {
   if (path.broken != Code::kOk) return path.broken;
   if (path.tx) {
     const RingState state = path.tx.head().state.load(std::memory_order_acquire);
-    if (state == RingState::kOpen) [[likely]] return Code::kOk;
+    if (state == RingState::kOpen) [[likely]]
+      return Code::kOk;
     path.tx = Ring();
     if (state != RingState::kPathClosed) return path.broken = Code::kPeerDead;
   }
@@ -148,7 +155,7 @@ void LoopQueue::condemn(Path& path) noexcept {
 
 uint32_t LoopQueue::refill(std::span<const RecvBuf> bufs) noexcept {
   if (shut_) return 0;
-  const uint32_t room = depth_.rx - (posted_tail_ - posted_head_);
+  const uint32_t room = depth_.rx - (posted_tail_ - posted_head_) - static_cast<uint32_t>(recalled_.size());
   const auto count = static_cast<uint32_t>(std::min<size_t>({bufs.size(), kMaxBurst, room}));
   for (uint32_t i = 0; i < count; ++i) posted_[posted_tail_++ & (posted_.size() - 1)] = bufs[i];
   return count;
@@ -173,8 +180,7 @@ uint32_t LoopQueue::reap(std::span<Completion> out) noexcept {
 }
 
 uint32_t LoopQueue::receive(std::span<Completion> out) noexcept {
-  if (shut_) [[unlikely]] return return_receives(out);
-  uint32_t n = 0;
+  uint32_t n = recalled_.empty() ? 0 : return_recalled(out);
   for (size_t left = std::min<size_t>(active_.size(), kScanPaths); left != 0 && n < out.size(); --left) {
     if (cursor_ >= active_.size()) cursor_ = 0;
     n += receive_from(paths_[active_[cursor_++]], out.subspan(n));
@@ -210,11 +216,11 @@ uint32_t LoopQueue::receive_from(Path& path, std::span<Completion> out) noexcept
   return n;
 }
 
-uint32_t LoopQueue::return_receives(std::span<Completion> out) noexcept {
+uint32_t LoopQueue::return_recalled(std::span<Completion> out) noexcept {
   uint32_t n = 0;
-  for (; n < out.size() && posted_head_ != posted_tail_; ++n) {
-    const RecvBuf& buf = posted_[posted_head_++ & (posted_.size() - 1)];
-    out[n] = {buf.cookie, 0, CompletionKind::kRecv, Code::kCancelled};
+  for (; n < out.size() && !recalled_.empty(); ++n) {
+    out[n] = {recalled_.back(), 0, CompletionKind::kRecv, Code::kCancelled};
+    recalled_.pop_back();
   }
   return n;
 }
@@ -255,8 +261,24 @@ Code LoopQueue::close(PathId id) noexcept {
   return Code::kOk;
 }
 
+uint32_t LoopQueue::recall(std::span<const uint64_t> cookies) noexcept {
+  const size_t before = recalled_.size();
+  uint32_t kept = posted_head_;
+  for (uint32_t i = posted_head_; i != posted_tail_; ++i) {
+    const RecvBuf buf = posted_[i & (posted_.size() - 1)];
+    if (std::ranges::find(cookies, buf.cookie) != cookies.end())
+      recalled_.push_back(buf.cookie);
+    else
+      posted_[kept++ & (posted_.size() - 1)] = buf;
+  }
+  posted_tail_ = kept;
+  return static_cast<uint32_t>(recalled_.size() - before);
+}
+
 void LoopQueue::shutdown() noexcept {
   shut_ = true;
+  for (; posted_head_ != posted_tail_; ++posted_head_)
+    recalled_.push_back(posted_[posted_head_ & (posted_.size() - 1)].cookie);
   for (const uint32_t index : active_) {
     if (paths_[index].rx) paths_[index].rx.retire(RingState::kQueueGone);
     paths_[index] = Path();

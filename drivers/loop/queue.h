@@ -40,6 +40,7 @@ class LoopQueue final : public Queue {
   uint32_t post(std::span<const Op> ops) noexcept override;
   uint32_t poll(std::span<Completion> out) noexcept override;
   uint32_t refill(std::span<const RecvBuf> bufs) noexcept override;
+  uint32_t recall(std::span<const uint64_t> cookies) noexcept override;
   void flush() noexcept override {}  // post publishes once per path and burst
   QueueDepth depth() const noexcept override { return depth_; }
   Status address(std::vector<std::byte>* out) const override;
@@ -79,7 +80,7 @@ class LoopQueue final : public Queue {
   uint32_t reap(std::span<Completion> out) noexcept;
   uint32_t receive(std::span<Completion> out) noexcept;
   uint32_t receive_from(Path& path, std::span<Completion> out) noexcept;
-  uint32_t return_receives(std::span<Completion> out) noexcept;
+  uint32_t return_recalled(std::span<Completion> out) noexcept;
 
   QueueDepth depth_;
   LoopAddress self_;
@@ -92,9 +93,10 @@ class LoopQueue final : public Queue {
   std::vector<Done> done_;        // FIFO, a power of two
   uint32_t done_head_ = 0;
   uint32_t done_tail_ = 0;
-  std::vector<RecvBuf> posted_;   // FIFO, a power of two
+  std::vector<RecvBuf> posted_;  // FIFO, a power of two
   uint32_t posted_head_ = 0;
   uint32_t posted_tail_ = 0;
+  std::vector<uint64_t> recalled_;  // receives on their way back, unordered
   LoopCounters counters_;
 };
 

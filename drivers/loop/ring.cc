@@ -90,8 +90,9 @@ Status Ring::create(const std::string& name, const LoopAddress& reader, uint32_t
   if (statvfs(kFolder, &room) != 0) return system_error(Code::kSystemError, kFolder, "cannot look at");
   // The file is sparse, and a page that is missing later would end the process.
   if (room.f_blocks != 0 && room.f_bavail * room.f_frsize < bytes)
-    return {Code::kNoMemory, "/dev/shm has " + std::to_string(room.f_bavail * room.f_frsize) + " bytes free, a path needs " +
-                                 std::to_string(bytes) + ": enlarge it (mount -o remount,size=...) or lower the receive depth"};
+    return {Code::kNoMemory, "/dev/shm has " + std::to_string(room.f_bavail * room.f_frsize) +
+                                 " bytes free, a path needs " + std::to_string(bytes) +
+                                 ": enlarge it (mount -o remount,size=...) or lower the receive depth"};
 
   const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {

@@ -68,9 +68,7 @@ class Ring {
   CellHead& cell(uint64_t index) const noexcept {
     return *reinterpret_cast<CellHead*>(cells_ + (index & mask_) * cell_bytes_);
   }
-  std::byte* payload(uint64_t index) const noexcept {
-    return cells_ + (index & mask_) * cell_bytes_ + kCellHeadBytes;
-  }
+  std::byte* payload(uint64_t index) const noexcept { return cells_ + (index & mask_) * cell_bytes_ + kCellHeadBytes; }
   /// Tell the writer that nobody reads here any more. @pre this side is the reader.
   void retire(RingState state) const noexcept { head_->state.store(state, std::memory_order_release); }
 
