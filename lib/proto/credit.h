@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-inline constexpr size_t kResources = 4;
+inline constexpr size_t kResources = kMaxGrantEntries;
 
 /// An amount of each resource: of one message, or a total.
 struct Charge {
@@ -41,30 +41,42 @@ constexpr Charge window_charge(uint64_t slots, uint64_t requests, uint64_t slot_
 }
 
 /// Sender side, one per lane.
+///
+/// Kept as g, P and what is free (g - P - R), so that a reservation is four comparisons and one subtraction.
 class CreditLedger {
  public:
   /// Begin @p epoch with nothing granted and a ceiling of @p committed. @pre all work of the last epoch has drained.
   void open(Epoch epoch, const Charge& committed) noexcept;
   /// Reserve @p charge in all four resources, or nothing. @return false means WAITING, not an error.
-  [[nodiscard]] bool reserve(const Charge& charge) noexcept;
+  [[nodiscard]] bool reserve(const Charge& charge) noexcept {
+    for (size_t i = 0; i < kResources; ++i)
+      if (charge.v[i] > free_.v[i]) return false;
+    for (size_t i = 0; i < kResources; ++i) free_.v[i] -= charge.v[i];
+    return true;
+  }
   /// The post of a reserved @p charge was accepted: it returns only as a new grant.
-  void posted(const Charge& charge) noexcept;
+  void posted(const Charge& charge) noexcept {
+    for (size_t i = 0; i < kResources; ++i) posted_.v[i] += charge.v[i];
+  }
   /// The post of a reserved @p charge was refused: give it back.
-  void unreserve(const Charge& charge) noexcept;
-  /// Raise the totals. @return kOk; kStale (another epoch; nothing changes); kBadFrame (beyond P + C, or a newer
-  /// seq with less than g: the session is to be fenced; nothing changes).
+  void unreserve(const Charge& charge) noexcept {
+    for (size_t i = 0; i < kResources; ++i) free_.v[i] += charge.v[i];
+  }
+  /// Raise the totals; a resource that the grant does not name keeps its own. A total below g with a seq that is not
+  /// newer is a late or repeated frame and harmless. @return kOk; kStale (another epoch; nothing changes); kBadFrame
+  /// (beyond P + C, or a newer seq with less than g: the session is to be fenced; nothing changes).
   [[nodiscard]] Code apply_grant(Epoch epoch, uint64_t seq, const CreditGrant& grant) noexcept;
 
   Epoch epoch() const noexcept { return epoch_; }
   const Charge& granted() const noexcept { return granted_; }
   const Charge& posted_total() const noexcept { return posted_; }
-  const Charge& reserved() const noexcept { return reserved_; }
   const Charge& committed() const noexcept { return committed_; }
+  Charge reserved() const noexcept;
   /// What reserve could still take of @p r.
-  uint64_t available(Resource r) const noexcept { return granted_[r] - posted_[r] - reserved_[r]; }
+  uint64_t available(Resource r) const noexcept { return free_[r]; }
 
  private:
-  Charge granted_, posted_, reserved_, committed_;
+  Charge granted_, posted_, free_, committed_;
   Epoch epoch_{};
   uint64_t grant_seq_ = 0;
 };

@@ -22,7 +22,7 @@ namespace sluice {
 class CtrlChannel {
  public:
   static constexpr uint32_t kWindow = 16;
-  /// The last two places of the window are for state frames, so that notifies never shut out credit (law 6).
+  /// The last two places are not for NOTIFY_COMPAT and DATA_NAK, so that they never shut out credit (law 6).
   static constexpr uint32_t kNotifyWindow = kWindow - 2;
 
   enum class Verdict : uint8_t { kDeliver, kDuplicate, kGap };
@@ -34,7 +34,8 @@ class CtrlChannel {
   /// @p retry_tsc: first time-out; doubles up to @p max_retry_tsc while nothing is acknowledged.
   void open(uint64_t retry_tsc, uint64_t max_retry_tsc) noexcept;
 
-  /// Whether a sequenced frame of @p type may be sent now.
+  /// Whether a sequenced frame of @p type may be sent now; never for CTRL_ACK, which goes unnumbered at any time. A frame
+  /// keeps its place until take_acked() has given its cookie back.
   bool may_send(FrameType type) const noexcept;
   /// Number a frame that will be sent; @p cookie names where its bytes are kept. @pre may_send(type).
   uint64_t send(FrameType type, uint64_t cookie, uint64_t now) noexcept;
@@ -47,12 +48,14 @@ class CtrlChannel {
 
   /// A frame arrived: its seq and ack_seq. @return kOk with *verdict, kBadFrame (ack_seq beyond what was sent).
   Code on_frame(uint64_t seq, uint64_t ack_seq, bool needs_ack, uint64_t now, Verdict* verdict) noexcept;
-  /// An ack_seq arrived by another way (16 low bits of it, in a message header). @return as on_frame.
+  /// An ack_seq arrived by another way (16 low bits of it, in a message header). One that is older than what is known
+  /// was overtaken and is harmless. @return as on_frame.
   Code on_ack_low16(uint16_t low) noexcept;
   /// Take the cookie of a frame that was acknowledged; false when there is none.
   bool take_acked(uint64_t* cookie) noexcept;
 
-  /// The oldest frame, when its time-out has passed (arms the next). Ask until it says false.
+  /// When the oldest frame's time-out has passed: each unacknowledged frame once, in order (arms the next). Ask until it
+  /// says false; a caller that has no room for more asks again later and gets the rest.
   bool take_repeat(uint64_t now, Repeat* repeat) noexcept;
   /// Whether a CTRL_ACK should go out by itself: something is owed and was asked for, or @p delay has passed since.
   bool ack_due(uint64_t now, uint64_t delay_tsc) const noexcept;

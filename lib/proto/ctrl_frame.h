@@ -86,6 +86,17 @@ struct DataNak {
   uint64_t task;
   uint32_t code;
 };
+/// What we put into the two types that the published layout leaves untyped. A peer may leave it out: then told is
+/// false, and the rest 0.
+struct CreditRequest {
+  bool told;
+  uint64_t data_bytes;  ///< Wanted.
+  uint64_t slots;       ///< Wanted.
+};
+struct DrainAck {
+  bool told;
+  std::array<uint64_t, kMaxGrantEntries> posted;  ///< P of each resource, in the order of Resource.
+};
 
 /// Check header and length of the whole frame @p bytes. @p last_type is the highest type accepted.
 /// @return kOk, kBadFrame (length, magic, version, type, flags, payload_len).
@@ -100,6 +111,9 @@ AckEntry ack_entry(std::span<const std::byte> payload, uint32_t i) noexcept;
 Code parse_session_open(std::span<const std::byte> payload, SessionOpen* out) noexcept;
 Code parse_notify(std::span<const std::byte> payload, Notify* out) noexcept;
 Code parse_nak(std::span<const std::byte> payload, DataNak* out) noexcept;
+/// Ours or empty. @return kOk, kBadFrame (any other length).
+Code parse_request(std::span<const std::byte> payload, CreditRequest* out) noexcept;
+Code parse_drain_ack(std::span<const std::byte> payload, DrainAck* out) noexcept;
 
 /// Whole frames into @p out. @return bytes written, 0 when they do not fit.
 size_t encode_frame(std::span<std::byte> out, const FrameHeader& header, std::span<const std::byte> payload) noexcept;
@@ -108,6 +122,8 @@ size_t encode_ack(std::span<std::byte> out, const FrameHeader& header, std::span
 size_t encode_session_open(std::span<std::byte> out, const FrameHeader& header, const SessionOpen& open) noexcept;
 size_t encode_notify(std::span<std::byte> out, const FrameHeader& header, const Notify& notify) noexcept;
 size_t encode_nak(std::span<std::byte> out, const FrameHeader& header, const DataNak& nak) noexcept;
+size_t encode_request(std::span<std::byte> out, const FrameHeader& header, const CreditRequest& request) noexcept;
+size_t encode_drain_ack(std::span<std::byte> out, const FrameHeader& header, const DrainAck& ack) noexcept;
 /// Rewrite the ack_seq of an encoded frame (a repeat carries the newest). @pre the frame is whole.
 void set_ack_seq(std::span<std::byte> frame, uint64_t ack_seq) noexcept;
 

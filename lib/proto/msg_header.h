@@ -13,8 +13,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
+#include "base/bytes.h"
 #include "base/ids.h"
 #include "base/status.h"
 
@@ -52,11 +54,42 @@ struct MsgHeader {
 };
 static_assert(sizeof(MsgHeader) == kMsgHeaderBytes);
 
-/// Judge a received message: @p bytes is all of it, header and payload. @return kOk, kBadFrame.
-Code parse_message(std::span<const std::byte> bytes, MsgHeader* out) noexcept;
-/// @pre out has kMsgHeaderBytes.
-void encode_message(std::byte* out, const MsgHeader& header) noexcept;
 /// CRC32C (Castagnoli) of @p bytes.
 uint32_t crc32c(std::span<const std::byte> bytes) noexcept;
+
+/// @pre out has kMsgHeaderBytes.
+inline void encode_message(std::byte* out, const MsgHeader& header) noexcept {
+  std::memcpy(out, &header, sizeof header);
+}
+
+/// Whether the fields of @p h agree with each other and with @p payload_bytes.
+inline bool message_fields_ok(const MsgHeader& h, size_t payload_bytes) noexcept {
+  if (h.length != payload_bytes) return false;
+  switch (h.type) {
+    case MsgType::kWrite:
+      return h.length != 0 && h.length <= h.total && range_ok(h.offset, h.length, ~uint64_t{0});
+    case MsgType::kReadReq:
+      return h.length == 0 && h.total != 0 && range_ok(h.offset, h.total, ~uint64_t{0});
+    case MsgType::kReadResp:
+      return h.length != 0 && h.buffer == 0 && range_ok(h.offset, h.length, h.total);
+    case MsgType::kAbort:
+      return h.length == 0 && h.buffer == 0 && h.offset == 0;
+  }
+  return false;
+}
+
+/// Judge a received message: @p bytes is all of it, header and payload; a CRC that it carries is checked.
+/// @return kOk, kBadFrame (size, magic, version, type, flags, a length or range that does not add up, CRC).
+inline Code parse_message(std::span<const std::byte> bytes, MsgHeader* out) noexcept {
+  if (bytes.size() < kMsgHeaderBytes) return Code::kBadFrame;
+  MsgHeader h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.magic != kMsgMagic || h.version != kMsgVersion || (h.flags & ~kMsgFlags) != 0) return Code::kBadFrame;
+  if (!message_fields_ok(h, bytes.size() - kMsgHeaderBytes)) return Code::kBadFrame;
+  const uint32_t crc = (h.flags & kMsgHasCrc) != 0 ? crc32c(bytes.subspan(kMsgHeaderBytes)) : 0;
+  if (h.crc != crc) return Code::kBadFrame;
+  *out = h;
+  return Code::kOk;
+}
 
 }  // namespace sluice

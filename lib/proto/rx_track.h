@@ -21,36 +21,54 @@ class SeqWindow {
  public:
   static constexpr uint32_t kSpan = 4096;  ///< More than the largest window in slots that is granted.
 
-  void reset() noexcept;
+  /// Forget everything; @p first is the next number expected.
+  void reset(uint32_t first = 1) noexcept;
   /// Mark @p seq as received. @return kOk when it is new, kExists when it was here before or is older than the
-  /// window, kBadFrame when it is more than kSpan ahead of the oldest missing number.
-  Code take(uint32_t seq) noexcept;
+  /// window, kBadFrame when it is kSpan or more ahead of the oldest missing number.
+  Code take(uint32_t seq) noexcept {
+    if (seq != base_) [[unlikely]] return take_ahead(seq);
+    for (++base_; has(base_); ++base_) clear(base_);
+    return Code::kOk;
+  }
 
  private:
-  std::array<uint64_t, kSpan / 64> bits_{};
-  uint32_t base_ = 1;  // the lowest number not received
+  Code take_ahead(uint32_t seq) noexcept;
+  bool has(uint32_t seq) const noexcept { return (bits_[seq / 64 % bits_.size()] >> (seq % 64) & 1) != 0; }
+  void clear(uint32_t seq) noexcept { bits_[seq / 64 % bits_.size()] &= ~(uint64_t{1} << (seq % 64)); }
+
+  std::array<uint64_t, kSpan / 64> bits_{};  // those received beyond base_
+  uint32_t base_ = 1;                        // the lowest number not received
 };
 
 class RxTasks {
  public:
   static constexpr uint32_t kMaxTasks = 64;
 
-  void reset() noexcept;
+  void reset() noexcept { count_ = 0; }
   /// @p bytes more of @p task arrived, which has @p total. *done: all of it is here now (the entry is gone).
   /// @return kOk; kBadFrame: more bytes than its total, another total than before, or too many open tasks.
   Code add(TaskId task, uint64_t total, uint64_t bytes, bool* done) noexcept;
-  /// The sender gave @p task up after @p sent bytes. *done: they are all here (the entry is gone); else the entry waits
-  /// for the rest. An unknown task with sent > 0 opens an entry. @return kOk, kBadFrame as add.
+  /// The sender gave @p task up after @p sent bytes, less than all. *done: they are all here (the entry is gone); else
+  /// the entry waits for the rest. An unknown task with sent > 0 opens an entry. @return kOk, kBadFrame as add, and for
+  /// a task that was given up before or has more bytes here than were sent.
   Code abort(TaskId task, uint64_t sent, bool* done) noexcept;
   uint32_t open_tasks() const noexcept { return count_; }
 
  private:
   struct Entry {
-    TaskId task;
-    uint64_t total;
-    uint64_t bytes;
+    uint64_t total;  // as the messages say; 0: only the ABORT came yet
+    uint64_t bytes;  // here
+    uint64_t end;    // complete with so many: total, or what the ABORT says was sent
     bool aborted;
   };
+  uint32_t find(TaskId task) const noexcept {
+    uint32_t i = 0;
+    while (i < count_ && tasks_[i] != task) ++i;
+    return i;
+  }
+  void erase(uint32_t i) noexcept;
+
+  std::array<TaskId, kMaxTasks> tasks_{};  // apart from the entries, so that a search stays in a few cache lines
   std::array<Entry, kMaxTasks> entries_{};
   uint32_t count_ = 0;
 };

@@ -7,7 +7,7 @@
 ///          nothing.
 /// Threads  The control core.
 /// Memory   Plain data.
-/// Errors   None: kIgnore is the answer to what does not belong, kFail to what breaks the protocol.
+/// Errors   None: kIgnore is the answer to what does not belong, and ignored() counts it.
 #pragma once
 
 #include <array>
