@@ -1,0 +1,151 @@
+#include "discovery.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "errors.h"
+
+namespace sluice::fabric {
+namespace {
+
+/// @return whether @p info's source is a socket address of @p family, with it in @p out.
+template <typename Address>
+bool source_of(const fi_info& info, int family, Address* out) {
+  if (info.src_addr == nullptr || info.src_addrlen < sizeof *out) return false;
+  std::memcpy(out, info.src_addr, sizeof *out);
+  return reinterpret_cast<const sockaddr*>(out)->sa_family == family;
+}
+
+bool is_loopback(const fi_info& info) {
+  sockaddr_in v4;
+  if (source_of(info, AF_INET, &v4)) return (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
+  sockaddr_in6 v6;
+  return source_of(info, AF_INET6, &v6) && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+int rank_of(const fi_info& info) {
+  sockaddr_in6 v6;
+  if (!source_of(info, AF_INET6, &v6)) return 0;
+  return IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) ? 2 : 1;
+}
+
+std::string address_of(const fi_info& info) {
+  char text[INET6_ADDRSTRLEN] = "";
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+  if (source_of(info, AF_INET, &v4)) inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+  if (source_of(info, AF_INET6, &v6)) inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+  if (text[0] == '\0' && info.addr_format == FI_ADDR_STR && info.src_addr != nullptr)
+    return {static_cast<const char*>(info.src_addr),
+            strnlen(static_cast<const char*>(info.src_addr), info.src_addrlen)};
+  return text;
+}
+
+/// The kernel's word on an interface's node; -1 when it has none.
+int numa_node_of(const char* interface) {
+  int node = -1;
+  std::ifstream(std::string("/sys/class/net/") + interface + "/device/numa_node") >> node;
+  return node;
+}
+
+InfoPtr make_hints(const OfiApi& api, const Profile& profile, std::string_view provider) {
+  InfoPtr hints(api.dupinfo(nullptr), {&api});
+  if (!hints) return hints;
+  hints->caps = FI_MSG;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->mr_mode = profile.mr_mode;
+  // The queue's owner drives progress: no thread of the provider's beside it. Several queues of one domain, each on
+  // its own lcore, want the provider's locks (FI_THREAD_SAFE).
+  hints->domain_attr->threading = FI_THREAD_SAFE;
+  hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+  hints->fabric_attr->prov_name = strndup(provider.data(), provider.size());
+  return hints;
+}
+
+/// Keep the best entry of each domain that is @p provider's own: asking for "tcp" also lists "tcp;ofi_rxm".
+void keep(const OfiApi& api, const Profile& profile, std::string_view provider, const fi_info* list,
+          std::vector<Found>* out) {
+  for (const fi_info* info = list; info != nullptr; info = info->next) {
+    if (info->fabric_attr == nullptr || info->fabric_attr->prov_name == nullptr || info->domain_attr == nullptr ||
+        info->domain_attr->name == nullptr || provider != info->fabric_attr->prov_name)
+      continue;
+    const auto same = std::find_if(out->begin(), out->end(), [&](const Found& found) {
+      return found.profile == &profile && std::strcmp(found.info->domain_attr->name, info->domain_attr->name) == 0;
+    });
+    if (same != out->end() && rank_of(*same->info) <= rank_of(*info)) continue;
+    InfoPtr copy(api.dupinfo(info), {&api});
+    if (!copy) continue;
+    if (same == out->end()) {
+      out->push_back({std::move(copy), &profile});
+    } else {
+      same->info = std::move(copy);
+    }
+  }
+}
+
+Status discover_row(const OfiApi& api, const Profile& profile, std::vector<Found>* out) {
+  for (std::string_view provider : {profile.name, profile.also}) {
+    if (provider.empty()) continue;
+    const InfoPtr hints = make_hints(api, profile, provider);
+    if (!hints || hints->fabric_attr->prov_name == nullptr)
+      return {Code::kNoMemory, "no memory for fi_getinfo's hints"};
+    fi_info* list = nullptr;
+    const int ret = api.getinfo(api_version(api), nullptr, nullptr, 0, hints.get(), &list);
+    const InfoPtr owned(list, {&api});
+    if (ret == -FI_ENODATA) continue;  // not present here
+    if (ret != 0) return status_of(api, "fi_getinfo", provider, ret);
+    keep(api, profile, provider, list, out);
+  }
+  return Code::kOk;
+}
+
+}  // namespace
+
+Status discover(const OfiApi& api, std::string_view provider, std::vector<Found>* out) {
+  const bool automatic = provider == "auto";
+  const Profile* wanted = automatic || provider.empty() ? nullptr : find_profile(provider);
+  if (wanted == nullptr && !automatic && !provider.empty())
+    return {Code::kBadArgument,
+            "provider '" + std::string(provider) + "' is not known; known: auto, " + profile_names()};
+  for (const Profile& profile : profiles()) {
+    if (wanted != nullptr ? &profile != wanted : automatic && !profile.auto_pick) continue;
+    if (Status status = discover_row(api, profile, out); !status.ok()) return status;
+    if (automatic && !out->empty()) break;
+  }
+  if (!out->empty()) return Code::kOk;
+  const uint32_t version = api.version();
+  return {Code::kNotFound, "libfabric " + std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version)) +
+                               " has no device for provider '" + std::string(provider) + "' here; asked for: " +
+                               (wanted != nullptr ? std::string(wanted->name) : profile_names())};
+}
+
+DeviceInfo describe(const Found& found) {
+  const fi_info& info = *found.info;
+  DeviceInfo out;
+  out.name = info.domain_attr->name;
+  out.provider = info.fabric_attr->prov_name;
+  out.address = address_of(info);
+  out.loopback = is_loopback(info);
+  out.numa_node = numa_node_of(info.domain_attr->name);
+  if (info.nic != nullptr && info.nic->bus_attr != nullptr && info.nic->bus_attr->bus_type == FI_BUS_PCI) {
+    const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
+    char text[32];
+    std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
+    out.pci = text;
+  }
+  if (info.nic != nullptr && info.nic->link_attr != nullptr) out.bits_per_s = info.nic->link_attr->speed;
+  return out;
+}
+
+}  // namespace sluice::fabric

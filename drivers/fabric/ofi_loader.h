@@ -1,0 +1,55 @@
+/// @file ofi_loader.h
+/// libfabric as loaded at run time: the six entry points from which everything else hangs.
+///
+/// Model    The library is opened with dlopen at the first probe, so that a program runs without it. Every other
+///          call of libfabric goes through the tables inside the objects that these six make; a test hands the driver
+///          six of its own.
+/// Threads  load_ofi: any; it loads once. The table is constant.
+/// Memory   The library stays loaded: its providers leave threads and exit handlers behind.
+/// Errors   kUnsupported names the package, or the symbol and version that the library lacks.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+
+namespace sluice::fabric {
+
+/// Structure layouts changed with symbol versions; these types are those of the headers that we were built with.
+struct OfiApi {
+  int (*getinfo)(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+                 fi_info** info);
+  void (*freeinfo)(fi_info* info);
+  fi_info* (*dupinfo)(const fi_info* info);
+  int (*fabric)(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
+  uint32_t (*version)();
+  const char* (*strerror)(int errnum);
+};
+
+/// Load the library, once. @return kUnsupported with the reason.
+Status load_ofi(const OfiApi** out);
+
+/// The API version to ask for: what the library has, at most what our headers know.
+uint32_t api_version(const OfiApi& api) noexcept;
+
+struct InfoDeleter {
+  const OfiApi* api;
+  void operator()(fi_info* info) const noexcept { api->freeinfo(info); }
+};
+using InfoPtr = std::unique_ptr<fi_info, InfoDeleter>;
+
+/// A libfabric object, closed when it goes. What refuses to close is left open rather than freed twice.
+struct FidDeleter {
+  template <typename Fid>
+  void operator()(Fid* object) const noexcept {
+    fi_close(&object->fid);
+  }
+};
+template <typename Fid>
+using FidPtr = std::unique_ptr<Fid, FidDeleter>;
+
+}  // namespace sluice::fabric

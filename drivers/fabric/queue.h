@@ -1,0 +1,99 @@
+/// @file queue.h
+/// One libfabric endpoint of type FI_EP_RDM with its completion queue and address table.
+///
+/// Model    Each accepted op and receive has a record; the record's address (or that of its fi_context2, where the
+///          provider asks for one) is the context that libfabric hands back. A path is a route: an address and the
+///          count of ops outstanding on it. A closed path's route stays until its last op is home, and only then is
+///          the address removed, so that no provider meets an op to an address that is gone.
+/// Threads  One owner. libfabric's own locks make queues of one domain independent.
+/// Memory   Tables are made at open. A record stays taken while libfabric may still touch the op's memory.
+/// Errors   What libfabric refuses at once (other than "again") is accepted and completes with its code.
+/// Order    Endpoint closed before address table and completion queue.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device.h"
+#include "xport/driver.h"
+
+namespace sluice::fabric {
+
+class FabricQueue final : public Queue {
+ public:
+  static Status make(FabricDevice& device, const QueueParams& params, std::unique_ptr<Queue>* out);
+  ~FabricQueue() override;
+
+  uint32_t post(std::span<const Op> ops) noexcept override;
+  uint32_t poll(std::span<Completion> out) noexcept override;
+  uint32_t refill(std::span<const RecvBuf> bufs) noexcept override;
+  void flush() noexcept override {}  // each post has rung already
+  QueueDepth depth() const noexcept override { return {tx_depth_, rx_depth_}; }
+
+  Status address(std::vector<std::byte>* out) const override;
+  Status connect(PathId path, std::span<const std::byte> peer) override;
+  Code close(PathId path) noexcept override;
+  void shutdown() noexcept override;
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  enum class State : uint8_t { kFree, kPosted, kDone };
+
+  struct alignas(32) Record {
+    uint64_t cookie;
+    uint32_t next;   // in the free list or in the done list
+    uint32_t route;  // kNone for receives and for ops that had none
+    State state;
+    Code code;  // of a record in the done list
+  };
+  struct Route {
+    fi_addr_t address;
+    uint32_t outstanding;
+    bool closing;
+  };
+
+  explicit FabricQueue(FabricDevice& device) : device_(device) {}
+  Status open(const QueueParams& params);
+  Status open_objects();
+  void make_tables(uint32_t max_paths);
+  Status bind(fid* object, uint64_t flags, const char* what);
+
+  uint32_t take(uint32_t* free_list) noexcept;
+  void* context_of(uint32_t index) noexcept;
+  uint32_t index_of(const void* context) const noexcept;
+  int64_t post_one(const Op& op, const Route& route, void* context) noexcept;
+  void complete_here(uint32_t index, Code code) noexcept;
+  bool finish(const void* context, Code code, uint64_t bytes, Completion* out) noexcept;
+  void release(uint32_t index, Code code, uint64_t bytes, Completion* out) noexcept;
+  void drop_route(uint32_t route) noexcept;
+  uint32_t take_done(std::span<Completion> out) noexcept;
+  uint32_t read_errors(std::span<Completion> out) noexcept;
+  uint32_t sweep(std::span<Completion> out) noexcept;
+
+  FabricDevice& device_;
+  InfoPtr info_;  // this endpoint's
+  uint32_t tx_depth_ = 0;
+  uint32_t rx_depth_ = 0;
+  uint32_t free_tx_ = kNone;
+  uint32_t free_rx_ = kNone;
+  uint32_t done_head_ = kNone;
+  uint32_t done_tail_ = kNone;
+  uint32_t swept_ = 0;          // records before it are home, after shutdown
+  uint32_t context_shift_ = 0;  // log2 of the distance between contexts
+  std::byte* context_base_ = nullptr;
+  std::vector<Record> records_;        // tx_depth_ of sends, then rx_depth_ of receives
+  std::vector<fi_context2> contexts_;  // empty unless the provider asks for them
+  std::vector<uint32_t> paths_;        // PathId to route
+  std::vector<Route> routes_;
+  std::vector<uint32_t> free_routes_;
+  FidPtr<fid_cq> cq_;
+  FidPtr<fid_av> av_;
+  FidPtr<fid_ep> ep_;  // last made, first closed
+};
+
+}  // namespace sluice::fabric

@@ -1,0 +1,158 @@
+// The slow half of the queue: open, address, connect, close, shutdown.
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
+
+#include "blob.h"
+#include "errors.h"
+#include "queue.h"
+#include "shm_names.h"
+
+namespace sluice::fabric {
+
+Status FabricQueue::make(FabricDevice& device, const QueueParams& params, std::unique_ptr<Queue>* out) {
+  std::unique_ptr<FabricQueue> queue(new FabricQueue(device));
+  if (Status status = queue->open(params); !status.ok()) return status;
+  *out = std::move(queue);
+  return Code::kOk;
+}
+
+FabricQueue::~FabricQueue() { shutdown(); }
+
+Status FabricQueue::open(const QueueParams& params) {
+  const DeviceCaps& caps = device_.caps();
+  if (params.msg_bytes > caps.max_msg_bytes)
+    return {Code::kLimit, "messages of " + std::to_string(params.msg_bytes) + " bytes on " + device_.subject() +
+                              ": its limit is " + std::to_string(caps.max_msg_bytes)};
+  if (params.tx_depth == 0 || params.rx_depth == 0 || params.max_paths == 0)
+    return {Code::kBadArgument, "a queue needs tx_depth, rx_depth and max_paths of at least 1"};
+  info_ = InfoPtr(device_.api().dupinfo(&device_.ofi_info()), {&device_.api()});
+  if (!info_) return {Code::kNoMemory, "no memory for fi_dupinfo"};
+  tx_depth_ = std::min(params.tx_depth, caps.tx_depth);
+  rx_depth_ = std::min(params.rx_depth, caps.rx_depth);
+  if (device_.profile().named_by_pid) {
+    if (Status status = set_unique_name(info_.get()); !status.ok()) return status;
+  }
+  if (Status status = open_objects(); !status.ok()) return status;
+  make_tables(params.max_paths);
+  return Code::kOk;
+}
+
+Status FabricQueue::open_objects() {
+  fi_cq_attr cq_attr{};
+  cq_attr.size = tx_depth_ + rx_depth_;
+  cq_attr.format = FI_CQ_FORMAT_MSG;
+  cq_attr.wait_obj = FI_WAIT_NONE;
+  fid_cq* cq = nullptr;
+  int ret = fi_cq_open(device_.domain(), &cq_attr, &cq, nullptr);
+  if (ret != 0) return status_of(device_.api(), "fi_cq_open", device_.subject(), ret);
+  cq_.reset(cq);
+  // The provider may have given another size: what is outstanding must fit it, sends and receives in proportion.
+  if (cq_attr.size != 0 && cq_attr.size < tx_depth_ + rx_depth_) {
+    const uint64_t both = tx_depth_ + rx_depth_;
+    tx_depth_ = std::max(1U, static_cast<uint32_t>(cq_attr.size * tx_depth_ / both));
+    rx_depth_ = std::max(1U, static_cast<uint32_t>(cq_attr.size) - tx_depth_);
+  }
+  fi_av_attr av_attr{};
+  av_attr.type = info_->domain_attr->av_type == FI_AV_MAP ? FI_AV_MAP : FI_AV_TABLE;
+  fid_av* av = nullptr;
+  ret = fi_av_open(device_.domain(), &av_attr, &av, nullptr);
+  if (ret != 0) return status_of(device_.api(), "fi_av_open", device_.subject(), ret);
+  av_.reset(av);
+  fid_ep* ep = nullptr;
+  ret = fi_endpoint(device_.domain(), info_.get(), &ep, nullptr);
+  if (ret != 0) return status_of(device_.api(), "fi_endpoint", device_.subject(), ret);
+  ep_.reset(ep);
+  if (Status status = bind(&av->fid, 0, "address table"); !status.ok()) return status;
+  if (Status status = bind(&cq->fid, FI_TRANSMIT | FI_RECV, "completion queue"); !status.ok()) return status;
+  ret = fi_enable(ep);
+  return status_of(device_.api(), "fi_enable", device_.subject(), ret);
+}
+
+Status FabricQueue::bind(fid* object, uint64_t flags, const char* what) {
+  const int ret = fi_ep_bind(ep_.get(), object, flags);
+  return status_of(device_.api(), std::string("fi_ep_bind of the ") + what, device_.subject(), ret);
+}
+
+void FabricQueue::make_tables(uint32_t max_paths) {
+  const uint32_t count = tx_depth_ + rx_depth_;
+  records_.resize(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const bool last = i + 1 == tx_depth_ || i + 1 == count;
+    records_[i] = {0, last ? kNone : i + 1, kNone, State::kFree, Code::kOk};
+  }
+  free_tx_ = 0;
+  free_rx_ = tx_depth_;
+  if ((info_->mode & (FI_CONTEXT | FI_CONTEXT2)) != 0) {
+    contexts_.resize(count);
+    context_base_ = reinterpret_cast<std::byte*>(contexts_.data());
+    context_shift_ = std::bit_width(sizeof(fi_context2)) - 1;
+  } else {
+    context_base_ = reinterpret_cast<std::byte*>(records_.data());
+    context_shift_ = std::bit_width(sizeof(Record)) - 1;
+  }
+  static_assert(std::has_single_bit(sizeof(fi_context2)) && std::has_single_bit(sizeof(Record)));
+  paths_.assign(max_paths, kNone);
+  // Twice as many routes as paths: a closed one stays until its ops are home.
+  routes_.resize(2ULL * max_paths);
+  free_routes_.reserve(routes_.size());
+  for (uint32_t i = static_cast<uint32_t>(routes_.size()); i-- > 0;) free_routes_.push_back(i);
+}
+
+Status FabricQueue::address(std::vector<std::byte>* out) const {
+  if (!ep_) return {Code::kClosed, "the queue is shut down"};
+  std::byte bytes[512];
+  size_t length = sizeof bytes;
+  const int ret = fi_getname(&ep_->fid, bytes, &length);
+  if (ret != 0) return status_of(device_.api(), "fi_getname", device_.subject(), ret);
+  *out = encode_blob({info_->fabric_attr->prov_name, info_->addr_format, {bytes, length}});
+  return Code::kOk;
+}
+
+Status FabricQueue::connect(PathId path, std::span<const std::byte> peer) {
+  if (!ep_) return {Code::kClosed, "the queue is shut down"};
+  const uint32_t id = raw(path);
+  if (id >= paths_.size() || free_routes_.empty())
+    return {Code::kLimit, "path " + std::to_string(id) + " on " + device_.subject() + ": the queue has room for " +
+                              std::to_string(paths_.size()) + " (closed ones count until their sends have ended)"};
+  if (paths_[id] != kNone) return {Code::kExists, "path " + std::to_string(id) + " is connected"};
+  Blob blob;
+  if (Status status = parse_blob(peer, &blob); !status.ok()) return status;
+  if (blob.provider != info_->fabric_attr->prov_name)
+    return {Code::kBadArgument, "the peer's queue is of provider '" + std::string(blob.provider) + "', this one of '" +
+                                    info_->fabric_attr->prov_name + "': choose one for both"};
+  if (blob.address_format != info_->addr_format)
+    return {Code::kBadArgument, "the peer's address has format " + std::to_string(blob.address_format) +
+                                    ", this queue's " + std::to_string(info_->addr_format) +
+                                    ": both need IPv4 or both IPv6"};
+  if (!address_fits(blob.address_format, blob.address))
+    return {Code::kBadArgument, "the peer's address of " + std::to_string(blob.address.size()) +
+                                    " bytes is none of format " + std::to_string(blob.address_format)};
+  fi_addr_t address = FI_ADDR_UNSPEC;
+  const int ret = fi_av_insert(av_.get(), blob.address.data(), 1, &address, 0, nullptr);
+  if (ret != 1 || address == FI_ADDR_NOTAVAIL)
+    return status_of(device_.api(), "fi_av_insert", device_.subject(), ret < 0 ? ret : -FI_EINVAL);
+  const uint32_t route = free_routes_.back();
+  free_routes_.pop_back();
+  routes_[route] = {address, 0, false};
+  paths_[id] = route;
+  return Code::kOk;
+}
+
+Code FabricQueue::close(PathId path) noexcept {
+  if (raw(path) >= paths_.size() || paths_[raw(path)] == kNone) return Code::kNotFound;
+  const uint32_t route = std::exchange(paths_[raw(path)], kNone);
+  routes_[route].closing = true;
+  if (routes_[route].outstanding == 0) drop_route(route);
+  return Code::kOk;
+}
+
+void FabricQueue::drop_route(uint32_t route) noexcept {
+  if (ep_) fi_av_remove(av_.get(), &routes_[route].address, 1, 0);
+  free_routes_.push_back(route);  // reserved at open
+}
+
+void FabricQueue::shutdown() noexcept { ep_.reset(); }
+
+}  // namespace sluice::fabric
