@@ -33,10 +33,10 @@ LoopQueue::LoopQueue(const QueueParams& params, const LoopAddress& self)
       self_(self),
       cells_(cells_for(params)),
       paths_(params.max_paths),
-      done_(std::bit_ceil(params.tx_depth)),
-      posted_(std::bit_ceil(params.rx_depth)) {
+      done_(params.tx_depth),
+      posted_(params.rx_depth),
+      recalled_(params.rx_depth) {
   active_.reserve(params.max_paths);
-  recalled_.reserve(params.rx_depth);
 }
 
 LoopQueue::~LoopQueue() { shutdown(); }
@@ -50,30 +50,52 @@ LoopQueue::Path* LoopQueue::find(PathId path) noexcept {
 
 uint32_t LoopQueue::post(std::span<const Op> ops) noexcept {
   if (shut_) return 0;
-  const uint32_t room = depth_.tx - (done_tail_ - done_head_);
-  const auto limit = static_cast<uint32_t>(std::min<size_t>({ops.size(), kMaxBurst, room}));
-  const auto publish = [](Path* path) {
-    if (path != nullptr && path->tx && path->tx.head().tail.load(std::memory_order_relaxed) != path->tx_tail)
-      path->tx.head().tail.store(path->tx_tail, std::memory_order_release);
-  };
-  Path* filling = nullptr;
-  Code state = Code::kPeerDead;  // what a path that is not connected answers
+  const size_t limit = std::min<size_t>({ops.size(), kMaxBurst, depth_.tx - done_.size()});
   uint32_t taken = 0;
-  for (; taken < limit; ++taken) {
-    const Op& op = ops[taken];
-    Path* path = find(op.path);
-    if (path != filling) {
-      publish(filling);
-      filling = path;
-      state = path != nullptr ? ready(*path) : Code::kPeerDead;
-    }
-    const Code result = state == Code::kOk ? put(*path, op) : state;
-    if (path != nullptr && path->broken != Code::kOk) [[unlikely]]
-      state = path->broken;
-    if (result == Code::kAgain) break;
-    done_[done_tail_++ & (done_.size() - 1)] = {op.cookie, result};
+  while (taken < limit) {
+    uint32_t end = taken + 1;
+    while (end < limit && ops[end].path == ops[taken].path) ++end;
+    taken += send(find(ops[taken].path), ops.subspan(taken, end - taken));
+    if (taken != end) break;
   }
-  publish(filling);
+  return taken;
+}
+
+// Send what fits of @p ops, which all go to @p path; null when it is not connected.
+uint32_t LoopQueue::send(Path* path, std::span<const Op> ops) noexcept {
+  Code code = path != nullptr ? ready(*path) : Code::kPeerDead;
+  uint32_t taken = 0;
+  if (code == Code::kOk) [[likely]] {
+    taken = fill(*path, ops);
+    code = path->broken;
+  }
+  if (code != Code::kOk && code != Code::kAgain)
+    for (; taken < ops.size(); ++taken) done_.push({ops[taken].cookie, code});
+  return taken;
+}
+
+// Copy into cells until the ring is full, and publish them all at once.
+uint32_t LoopQueue::fill(Path& path, std::span<const Op> ops) noexcept {
+  uint64_t tail = path.tx_tail;
+  uint32_t taken = 0;
+  for (const Op& op : ops) {
+    const uint64_t bytes = uint64_t{op.bytes0} + op.bytes1;
+    if (op.kind != OpKind::kSend || bytes > path.peer_msg_bytes) [[unlikely]] {
+      done_.push({op.cookie, Code::kBadArgument});
+      ++taken;
+      continue;
+    }
+    if (tail - path.tx_head == path.tx.cells() && reclaim(path) != Code::kOk) break;
+    CellHead& cell = path.tx.cell(tail++);
+    cell.bytes.store(static_cast<uint32_t>(bytes), std::memory_order_relaxed);
+    gather(payload(cell), op);
+    done_.push({op.cookie, Code::kOk});
+    ++taken;
+  }
+  if (tail != path.tx_tail) {
+    path.tx_tail = tail;
+    path.tx.head().tail.store(tail, std::memory_order_release);
+  }
   return taken;
 }
 
@@ -93,32 +115,22 @@ Code LoopQueue::ready(Path& path) noexcept {
   return refuse(path);
 }
 
-Code LoopQueue::put(Path& path, const Op& op) noexcept {
-  const uint64_t bytes = uint64_t{op.bytes0} + op.bytes1;
-  if (op.kind != OpKind::kSend || bytes > path.peer_msg_bytes) return Code::kBadArgument;
-  if (path.tx_tail - path.tx_head == path.tx.cells() && !reclaim(path)) {
-    if (path.broken != Code::kOk) return path.broken;
+// See what the peer has taken of a full ring. @return kAgain, or what broke the path.
+Code LoopQueue::reclaim(Path& path) noexcept {
+  const uint64_t head = path.tx.head().head.load(std::memory_order_acquire);
+  const uint64_t freed = head - path.tx_head;
+  if (freed > path.tx.cells()) [[unlikely]] {
+    condemn(path);
+    return path.broken;
+  }
+  if (freed == 0) {
     ++counters_.ring_full;
     return refuse(path);
   }
-  gather(path.tx.payload(path.tx_tail), op);
-  path.tx.cell(path.tx_tail).bytes.store(static_cast<uint32_t>(bytes), std::memory_order_relaxed);
-  ++path.tx_tail;
-  return Code::kOk;
-}
-
-// See what the peer has taken. @return whether there is room.
-bool LoopQueue::reclaim(Path& path) noexcept {
-  path.tx_head = path.tx.head().head.load(std::memory_order_acquire);
-  const uint64_t used = path.tx_tail - path.tx_head;
-  if (used > path.tx.cells()) [[unlikely]] {
-    condemn(path);
-    return false;
-  }
-  if (used == path.tx.cells()) return false;
+  path.tx_head = head;
   path.refusals = 0;
   path.next_check = kFirstCheck;
-  return true;
+  return Code::kOk;
 }
 
 // Count a refusal, and now and then see whether the peer still lives.
@@ -132,21 +144,20 @@ Code LoopQueue::refuse(Path& path) noexcept {
 void LoopQueue::open_tx(Path& path) noexcept {
   const Code code = Ring::open(path.tx_name, path.peer, &path.tx);
   if (code == Code::kNotFound) return;
-  if (code != Code::kOk) {
-    condemn(path);
-    return;
+  if (code == Code::kOk) {
+    // An earlier life of this path may have sent already.
+    path.tx_head = path.tx.head().head.load(std::memory_order_acquire);
+    path.tx_tail = path.tx.head().tail.load(std::memory_order_relaxed);
+    path.refusals = 0;
+    path.next_check = kFirstCheck;
   }
-  path.tx_tail = path.tx.head().tail.load(std::memory_order_relaxed);  // an earlier life of this path may have sent
-  path.refusals = 0;
-  path.next_check = kFirstCheck;
-  reclaim(path);
+  if (code != Code::kOk || path.tx_tail - path.tx_head > path.tx.cells()) condemn(path);
 }
 
 // The peer wrote what cannot be: this path is at its end.
 void LoopQueue::condemn(Path& path) noexcept {
   ++counters_.bad_peer;
   path.broken = Code::kDeviceError;
-  path.tx = Ring();
   if (path.rx) path.rx.retire(RingState::kQueueGone);
   path.rx = Ring();
 }
@@ -155,9 +166,9 @@ void LoopQueue::condemn(Path& path) noexcept {
 
 uint32_t LoopQueue::refill(std::span<const RecvBuf> bufs) noexcept {
   if (shut_) return 0;
-  const uint32_t room = depth_.rx - (posted_tail_ - posted_head_) - static_cast<uint32_t>(recalled_.size());
+  const uint32_t room = depth_.rx - posted_.size() - recalled_.size();
   const auto count = static_cast<uint32_t>(std::min<size_t>({bufs.size(), kMaxBurst, room}));
-  for (uint32_t i = 0; i < count; ++i) posted_[posted_tail_++ & (posted_.size() - 1)] = bufs[i];
+  for (const RecvBuf& buf : bufs.first(count)) posted_.push(buf);
   return count;
 }
 
@@ -172,8 +183,8 @@ uint32_t LoopQueue::poll(std::span<Completion> out) noexcept {
 
 uint32_t LoopQueue::reap(std::span<Completion> out) noexcept {
   uint32_t n = 0;
-  for (; n < out.size() && done_head_ != done_tail_; ++n) {
-    const Done& done = done_[done_head_++ & (done_.size() - 1)];
+  for (; n < out.size() && !done_.empty(); ++n) {
+    const Done& done = done_.pop();
     out[n] = {done.cookie, 0, CompletionKind::kOp, done.code};
   }
   return n;
@@ -193,35 +204,31 @@ uint32_t LoopQueue::receive_from(Path& path, std::span<Completion> out) noexcept
   RingHead& ring = path.rx.head();
   const uint64_t waiting = ring.tail.load(std::memory_order_acquire) - path.rx_head;
   if (waiting == 0) return 0;
-  const uint32_t posted = posted_tail_ - posted_head_;
-  if (posted == 0) ++counters_.no_receive;
-  const uint64_t limit = std::min<uint64_t>({waiting, posted, out.size()});
-  uint32_t n = 0;
+  if (posted_.empty()) ++counters_.no_receive;
+  const uint64_t limit = std::min<uint64_t>({waiting, posted_.size(), out.size()});
   bool sane = waiting <= path.rx.cells();
+  uint32_t n = 0;
   for (; sane && n < limit; ++n) {
-    const uint32_t bytes = path.rx.cell(path.rx_head).bytes.load(std::memory_order_relaxed);
+    const CellHead& cell = path.rx.cell(path.rx_head + n);
+    const uint32_t bytes = cell.bytes.load(std::memory_order_relaxed);
     sane = bytes <= self_.msg_bytes;
     if (!sane) break;
-    const RecvBuf& buf = posted_[posted_head_++ & (posted_.size() - 1)];
+    const RecvBuf& buf = posted_.pop();
     const bool fits = bytes <= buf.bytes;
-    if (fits && bytes != 0) std::memcpy(buf.addr, path.rx.payload(path.rx_head), bytes);
+    if (fits && bytes != 0) std::memcpy(buf.addr, payload(cell), bytes);
     out[n] = {buf.cookie, fits ? bytes : 0, CompletionKind::kRecv, fits ? Code::kOk : Code::kBadArgument};
-    ++path.rx_head;
   }
-  if (!sane) [[unlikely]] {
+  path.rx_head += n;
+  ring.head.store(path.rx_head, std::memory_order_release);
+  if (!sane) [[unlikely]]
     condemn(path);
-    return n;
-  }
-  if (n != 0) ring.head.store(path.rx_head, std::memory_order_release);
   return n;
 }
 
 uint32_t LoopQueue::return_recalled(std::span<Completion> out) noexcept {
   uint32_t n = 0;
-  for (; n < out.size() && !recalled_.empty(); ++n) {
-    out[n] = {recalled_.back(), 0, CompletionKind::kRecv, Code::kCancelled};
-    recalled_.pop_back();
-  }
+  for (; n < out.size() && !recalled_.empty(); ++n)
+    out[n] = {recalled_.pop(), 0, CompletionKind::kRecv, Code::kCancelled};
   return n;
 }
 
@@ -262,23 +269,22 @@ Code LoopQueue::close(PathId id) noexcept {
 }
 
 uint32_t LoopQueue::recall(std::span<const uint64_t> cookies) noexcept {
-  const size_t before = recalled_.size();
-  uint32_t kept = posted_head_;
-  for (uint32_t i = posted_head_; i != posted_tail_; ++i) {
-    const RecvBuf buf = posted_[i & (posted_.size() - 1)];
-    if (std::ranges::find(cookies, buf.cookie) != cookies.end())
-      recalled_.push_back(buf.cookie);
-    else
-      posted_[kept++ & (posted_.size() - 1)] = buf;
+  uint32_t found = 0;
+  for (uint32_t left = posted_.size(); left != 0; --left) {
+    const RecvBuf buf = posted_.pop();
+    if (std::ranges::find(cookies, buf.cookie) == cookies.end()) {
+      posted_.push(buf);
+      continue;
+    }
+    recalled_.push(buf.cookie);
+    ++found;
   }
-  posted_tail_ = kept;
-  return static_cast<uint32_t>(recalled_.size() - before);
+  return found;
 }
 
 void LoopQueue::shutdown() noexcept {
   shut_ = true;
-  for (; posted_head_ != posted_tail_; ++posted_head_)
-    recalled_.push_back(posted_[posted_head_ & (posted_.size() - 1)].cookie);
+  while (!posted_.empty()) recalled_.push(posted_.pop().cookie);
   for (const uint32_t index : active_) {
     if (paths_[index].rx) paths_[index].rx.retire(RingState::kQueueGone);
     paths_[index] = Path();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "loop/address.h"
+#include "loop/fifo.h"
 #include "loop/ring.h"
 #include "xport/driver.h"
 
@@ -72,9 +73,10 @@ class LoopQueue final : public Queue {
 
   Path* find(PathId path) noexcept;
   Code ready(Path& path) noexcept;
-  Code put(Path& path, const Op& op) noexcept;
+  uint32_t send(Path* path, std::span<const Op> ops) noexcept;
+  uint32_t fill(Path& path, std::span<const Op> ops) noexcept;
   Code refuse(Path& path) noexcept;
-  bool reclaim(Path& path) noexcept;
+  Code reclaim(Path& path) noexcept;
   void open_tx(Path& path) noexcept;
   void condemn(Path& path) noexcept;
   uint32_t reap(std::span<Completion> out) noexcept;
@@ -90,13 +92,9 @@ class LoopQueue final : public Queue {
   std::vector<Path> paths_;
   std::vector<uint32_t> active_;  // the connected ones
   uint32_t cursor_ = 0;           // into active_: where the next poll begins
-  std::vector<Done> done_;        // FIFO, a power of two
-  uint32_t done_head_ = 0;
-  uint32_t done_tail_ = 0;
-  std::vector<RecvBuf> posted_;  // FIFO, a power of two
-  uint32_t posted_head_ = 0;
-  uint32_t posted_tail_ = 0;
-  std::vector<uint64_t> recalled_;  // receives on their way back, unordered
+  Fifo<Done> done_;
+  Fifo<RecvBuf> posted_;
+  Fifo<uint64_t> recalled_;  // receives on their way back
   LoopCounters counters_;
 };
 

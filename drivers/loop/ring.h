@@ -38,7 +38,13 @@ struct RingHead {
 struct CellHead {
   std::atomic<uint32_t> bytes;
 };
-inline constexpr size_t kCellHeadBytes = kCacheLine;
+inline constexpr size_t kCellHeadBytes = kCacheLine;  // the payload behind it is aligned for wide copies
+
+inline std::byte* payload(CellHead& cell) noexcept { return reinterpret_cast<std::byte*>(&cell) + kCellHeadBytes; }
+inline const std::byte* payload(const CellHead& cell) noexcept {
+  return reinterpret_cast<const std::byte*>(&cell) + kCellHeadBytes;
+}
+
 inline constexpr size_t kRingHeadBytes = 4096;
 
 /// One side's mapping of a ring.
@@ -68,7 +74,6 @@ class Ring {
   CellHead& cell(uint64_t index) const noexcept {
     return *reinterpret_cast<CellHead*>(cells_ + (index & mask_) * cell_bytes_);
   }
-  std::byte* payload(uint64_t index) const noexcept { return cells_ + (index & mask_) * cell_bytes_ + kCellHeadBytes; }
   /// Tell the writer that nobody reads here any more. @pre this side is the reader.
   void retire(RingState state) const noexcept { head_->state.store(state, std::memory_order_release); }
 
