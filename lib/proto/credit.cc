@@ -73,8 +73,7 @@ bool CreditGranter::raise_to(const Charge& window) noexcept {
 
 CreditGrant CreditGranter::totals() const noexcept {
   CreditGrant grant{kMaxGrantEntries, {}};
-  for (size_t i = 0; i < kResources; ++i)
-    grant.entries[i] = {static_cast<Resource>(i + 1), granted_.v[i]};
+  for (size_t i = 0; i < kResources; ++i) grant.entries[i] = {static_cast<Resource>(i + 1), granted_.v[i]};
   return grant;
 }
 

@@ -12,7 +12,9 @@ constexpr bool is_state(FrameType type) noexcept {
 }
 
 // Frames that an application or its errors can cause in any number.
-constexpr bool leaves_room(FrameType type) noexcept { return type == FrameType::kNotify || type == FrameType::kDataNak; }
+constexpr bool leaves_room(FrameType type) noexcept {
+  return type == FrameType::kNotify || type == FrameType::kDataNak;
+}
 
 }  // namespace
 

@@ -61,7 +61,8 @@ Code parse_frame(std::span<const std::byte> bytes, uint8_t last_type, Frame* out
   const std::byte* at = bytes.data();
   const auto type = load_le<uint8_t>(at + kTypeAt);
   const auto flags = load_le<uint16_t>(at + kFlagsAt);
-  if (load_le<uint32_t>(at) != kFrameMagic || load_le<uint8_t>(at + kVersionAt) != kFrameVersion) return Code::kBadFrame;
+  if (load_le<uint32_t>(at) != kFrameMagic || load_le<uint8_t>(at + kVersionAt) != kFrameVersion)
+    return Code::kBadFrame;
   if (type == 0 || type > last_type || (flags & ~kFlagNeedsAck) != 0) return Code::kBadFrame;
   if (load_le<uint32_t>(at + kPayloadLenAt) != bytes.size() - kFrameHeaderBytes) return Code::kBadFrame;
   out->header = {static_cast<FrameType>(type),

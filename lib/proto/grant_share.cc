@@ -54,9 +54,7 @@ uint32_t GrantShare::share(std::span<Window> out) noexcept {
   return filled;
 }
 
-uint32_t GrantShare::room(const Member& m) noexcept {
-  return m.demand && m.held < m.ceiling ? m.ceiling - m.held : 0;
-}
+uint32_t GrantShare::room(const Member& m) noexcept { return m.demand && m.held < m.ceiling ? m.ceiling - m.held : 0; }
 
 void GrantShare::give_floors() noexcept {
   for (uint32_t i = 0; i < active_.size(); ++i) {

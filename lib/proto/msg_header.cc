@@ -7,9 +7,11 @@ namespace sluice {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<MsgHeader>);
-static_assert(offsetof(MsgHeader, lane) == 4 && offsetof(MsgHeader, ctrl_ack) == 6 && offsetof(MsgHeader, session) == 8);
+static_assert(offsetof(MsgHeader, lane) == 4 && offsetof(MsgHeader, ctrl_ack) == 6 &&
+              offsetof(MsgHeader, session) == 8);
 static_assert(offsetof(MsgHeader, epoch) == 16 && offsetof(MsgHeader, length) == 20 && offsetof(MsgHeader, task) == 24);
-static_assert(offsetof(MsgHeader, offset) == 32 && offsetof(MsgHeader, total) == 40 && offsetof(MsgHeader, buffer) == 48);
+static_assert(offsetof(MsgHeader, offset) == 32 && offsetof(MsgHeader, total) == 40 &&
+              offsetof(MsgHeader, buffer) == 48);
 static_assert(offsetof(MsgHeader, chunk) == 52 && offsetof(MsgHeader, seq) == 56 && offsetof(MsgHeader, crc) == 60);
 
 constexpr uint32_t kCastagnoli = 0x82F63B78;  // reflected

@@ -66,14 +66,10 @@ inline void encode_message(std::byte* out, const MsgHeader& header) noexcept {
 inline bool message_fields_ok(const MsgHeader& h, size_t payload_bytes) noexcept {
   if (h.length != payload_bytes) return false;
   switch (h.type) {
-    case MsgType::kWrite:
-      return h.length != 0 && h.length <= h.total && range_ok(h.offset, h.length, ~uint64_t{0});
-    case MsgType::kReadReq:
-      return h.length == 0 && h.total != 0 && range_ok(h.offset, h.total, ~uint64_t{0});
-    case MsgType::kReadResp:
-      return h.length != 0 && h.buffer == 0 && range_ok(h.offset, h.length, h.total);
-    case MsgType::kAbort:
-      return h.length == 0 && h.buffer == 0 && h.offset == 0;
+    case MsgType::kWrite: return h.length != 0 && h.length <= h.total && range_ok(h.offset, h.length, ~uint64_t{0});
+    case MsgType::kReadReq: return h.length == 0 && h.total != 0 && range_ok(h.offset, h.total, ~uint64_t{0});
+    case MsgType::kReadResp: return h.length != 0 && h.buffer == 0 && range_ok(h.offset, h.length, h.total);
+    case MsgType::kAbort: return h.length == 0 && h.buffer == 0 && h.offset == 0;
   }
   return false;
 }

@@ -26,7 +26,8 @@ class SeqWindow {
   /// Mark @p seq as received. @return kOk when it is new, kExists when it was here before or is older than the
   /// window, kBadFrame when it is kSpan or more ahead of the oldest missing number.
   Code take(uint32_t seq) noexcept {
-    if (seq != base_) [[unlikely]] return take_ahead(seq);
+    if (seq != base_) [[unlikely]]
+      return take_ahead(seq);
     for (++base_; has(base_); ++base_) clear(base_);
     return Code::kOk;
   }

@@ -88,12 +88,14 @@ RxAction RxSession::apply(RxEvent event) noexcept {
 }
 
 std::string_view tx_state_name(TxState state) noexcept {
-  constexpr std::array<std::string_view, kTxStates> kNames = {"idle", "opening", "open", "draining", "drained", "closed"};
+  constexpr std::array<std::string_view, kTxStates> kNames = {"idle",     "opening", "open",
+                                                              "draining", "drained", "closed"};
   return name_in(kNames, state);
 }
 
 std::string_view rx_state_name(RxState state) noexcept {
-  constexpr std::array<std::string_view, kRxStates> kNames = {"idle", "opening", "open", "fencing", "emptying", "closed"};
+  constexpr std::array<std::string_view, kRxStates> kNames = {"idle",    "opening",  "open",
+                                                              "fencing", "emptying", "closed"};
   return name_in(kNames, state);
 }
 
