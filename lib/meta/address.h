@@ -47,6 +47,8 @@ Status parse_address(std::string_view text, AddressUse use, uint16_t default_por
 
 /// `host:port`, with brackets where the host has colons. parse_address() reads it back to the same value.
 std::string format_address(const Address& address);
+/// Host (numeric) and port of @p address.
+Address address_of(const SockAddr& address);
 /// The numeric form of @p address.
 std::string format_sockaddr(const SockAddr& address);
 /// Whether both name the same machine address, ports aside (a v4 address equals its v6-mapped form).

@@ -23,7 +23,7 @@ inline constexpr size_t kMaxDescriptorBytes = kMaxOobMessageBytes;
 inline constexpr size_t kMaxSegments = 1024;
 
 struct SegmentDescriptor {
-  std::string name;                     ///< Required, not empty, unique in its node.
+  std::string name;  ///< Required, not empty, unique in its node.
   std::vector<SegmentBuffer> buffers;
 
   bool operator==(const SegmentDescriptor&) const = default;

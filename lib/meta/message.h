@@ -77,8 +77,8 @@ struct LaneOffer {
 
 /// What one node says to set up its paths with another. An answer is the same, for the other end.
 struct PathOffer {
-  uint64_t attempt = 0;   ///< Chosen by the offerer, repeated in the answer.
-  std::string refusal;    ///< In an answer: why there are no paths; empty: accepted.
+  uint64_t attempt = 0;  ///< Chosen by the offerer, repeated in the answer.
+  std::string refusal;   ///< In an answer: why there are no paths; empty: accepted.
   std::vector<std::byte> ctrl_address;
   std::vector<LaneOffer> lanes;
   uint32_t slot_bytes = 0;  ///< Size of the sender's bounce slots.
@@ -104,8 +104,7 @@ struct SegmentReply {
   std::vector<SegmentBuffer> buffers;
 };
 
-using OobMessage =
-    std::variant<Hello, Welcome, Ping, Pong, Bye, PathOffer, PathAnswer, SegmentQuery, SegmentReply>;
+using OobMessage = std::variant<Hello, Welcome, Ping, Pong, Bye, PathOffer, PathAnswer, SegmentQuery, SegmentReply>;
 
 /// The JSON text of @p message. @return kLimit when a list, name or blob is over its cap.
 Status encode_message(const OobMessage& message, std::string* out);

@@ -46,7 +46,7 @@ struct OobConfig {
   uint32_t connect_ms = 5000;      ///< For a dial, from the call to its result.
   uint32_t hello_ms = 3000;        ///< For a stranger, from accept to up.
   uint32_t max_peers = 1024;
-  uint32_t max_strangers = 256;    ///< Accepted connections that are not up yet; beyond, the oldest is dropped.
+  uint32_t max_strangers = 256;  ///< Accepted connections that are not up yet; beyond, the oldest is dropped.
   size_t max_output_bytes = size_t{4} << 20;
   std::function<uint64_t()> now_ns = monotonic_ns;
 };
@@ -58,9 +58,9 @@ class OobEvents {
   virtual void on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) = 0;
   /// The lease was renewed.
   virtual void on_lease(OobPeer peer, uint64_t until_ns) = 0;
-  /// @p peer is gone: kPeerDead (its socket closed), kTimeout (silent), kClosed (it said bye), kStale (a new incarnation
-  /// came), kBadFrame (it broke the protocol). From @p final_at_ns on it can place nothing of ours: only then may tasks
-  /// be final.
+  /// @p peer is gone: kPeerDead (its socket closed), kTimeout (silent), kClosed (it said bye), kStale (a new
+  /// incarnation came), kBadFrame (it broke the protocol). From @p final_at_ns on it can place nothing of ours: only
+  /// then may tasks be final.
   virtual void on_down(OobPeer peer, const Status& why, uint64_t final_at_ns) = 0;
   /// The one result of a dial. On success @p peer is up (it may have been up before).
   virtual void on_dialed(DialId dial, const Status& status, OobPeer peer) = 0;
@@ -75,12 +75,12 @@ class OobEvents {
 
 struct OobCounters {
   uint64_t accepted = 0, dialed = 0, up = 0, down = 0;
-  uint64_t duplicates = 0;      ///< Connections ended because the pair had one.
-  uint64_t bad_frames = 0;      ///< Connections ended by bytes that do not parse or break the order.
-  uint64_t refused = 0;         ///< Hellos refused: version, secret, self.
-  uint64_t timeouts = 0;        ///< Connections ended by a deadline.
-  uint64_t accept_backoffs = 0; ///< Times that accept(2) found no descriptor or memory.
-  uint64_t ignored = 0;         ///< Messages of unknown type, late pongs.
+  uint64_t duplicates = 0;       ///< Connections ended because the pair had one.
+  uint64_t bad_frames = 0;       ///< Connections ended by bytes that do not parse or break the order.
+  uint64_t refused = 0;          ///< Hellos refused: version, secret, self.
+  uint64_t timeouts = 0;         ///< Connections ended by a deadline.
+  uint64_t accept_backoffs = 0;  ///< Times that accept(2) found no descriptor or memory.
+  uint64_t ignored = 0;          ///< Messages of unknown type, late pongs.
 };
 
 class OobNode {
@@ -108,7 +108,8 @@ class OobNode {
   /// Queue one message; it goes out whole. @return kStale (not up), kAgain (output full), kLimit (over a cap).
   Status send(OobPeer peer, const OobMessage& message);
 
-  /// Wait up to @p timeout_ms (less if a deadline is nearer), then handle all that is due. @return how much was handled.
+  /// Wait up to @p timeout_ms (less if a deadline is nearer), then handle all that is due.
+  /// @return how much was handled.
   uint32_t turn(int timeout_ms);
   /// Make turn() return. Any thread; safe in a signal handler.
   void wake() noexcept;
