@@ -1,5 +1,6 @@
 #include "meta/json_fields.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace sluice {
@@ -28,6 +29,8 @@ Status parse_json_object(std::string_view what, std::string_view text, Json* out
 }
 
 std::string json_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+bool is_control(char c) noexcept { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
 
 std::string hex_of(const std::vector<std::byte>& blob) {
   std::string out;
@@ -112,6 +115,8 @@ Fields& Fields::text(const char* name, std::string* out, size_t max_bytes, Need 
     fail(name, "has " + std::to_string(value.size()) + " bytes, at most " + std::to_string(max_bytes) + " are allowed");
   else if (value.empty() && need == Need::kRequired)
     fail(name, "is empty");
+  else if (std::any_of(value.begin(), value.end(), is_control))
+    fail(name, "has control characters");
   else
     *out = value;
   return *this;
@@ -122,8 +127,8 @@ Fields& Fields::texts(const char* name, std::vector<std::string>* out, size_t ma
   if (list == nullptr) return *this;
   for (const Json& entry : *list) {
     const auto* value = entry.get_ptr<const std::string*>();
-    if (value == nullptr || value->size() > max_bytes) {
-      fail(name, "has an entry that is no string of at most " + std::to_string(max_bytes) + " bytes");
+    if (value == nullptr || value->size() > max_bytes || std::any_of(value->begin(), value->end(), is_control)) {
+      fail(name, "has an entry that is no plain string of at most " + std::to_string(max_bytes) + " bytes");
       return *this;
     }
     out->push_back(*value);

@@ -31,6 +31,8 @@ Status parse_json_object(std::string_view what, std::string_view text, Json* out
 /// One line, whatever bytes its strings have.
 std::string json_text(const Json& value);
 
+/// Whether @p c could forge a line of a log.
+bool is_control(char c) noexcept;
 std::string hex_of(const std::vector<std::byte>& blob);
 
 class Fields {

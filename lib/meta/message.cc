@@ -15,6 +15,13 @@ Status over(const char* what, size_t have, size_t cap) {
                                   " fit into one message");
 }
 
+/// A text for people, so short and plain that the peer's parser takes it (a byte that is no UTF-8 becomes three).
+std::string cut(const std::string& text) {
+  std::string out = text.substr(0, kMaxTextBytes / 3);
+  std::replace_if(out.begin(), out.end(), is_control, '?');
+  return out;
+}
+
 // ---- encode: one function for each message; its type name comes from the table below.
 
 Status encode(const Hello& m, Json* j) {
@@ -41,13 +48,13 @@ Status encode(const Ping& m, Json* j) { return encode_nonce(m, j); }
 Status encode(const Pong& m, Json* j) { return encode_nonce(m, j); }
 
 Status encode(const Bye& m, Json* j) {
-  *j = {{"reason", m.reason.substr(0, kMaxTextBytes)}, {"duplicate", m.duplicate}, {"fenced", m.fenced}};
+  *j = {{"reason", cut(m.reason)}, {"duplicate", m.duplicate}, {"fenced", m.fenced}};
   return {};
 }
 
 Status encode(const PathOffer& m, Json* j) {
   *j = {{"attempt", digits(m.attempt)},
-        {"refusal", m.refusal.substr(0, kMaxTextBytes)},
+        {"refusal", cut(m.refusal)},
         {"ctrl_address", hex_of(m.ctrl_address)},
         {"slot_bytes", m.slot_bytes},
         {"slots", m.slots}};
@@ -73,7 +80,7 @@ Status encode(const SegmentQuery& m, Json* j) {
 }
 
 Status encode(const SegmentReply& m, Json* j) {
-  *j = {{"request", digits(m.request)}, {"refusal", m.refusal.substr(0, kMaxTextBytes)}};
+  *j = {{"request", digits(m.request)}, {"refusal", cut(m.refusal)}};
   Json buffers = Json::array();
   for (const SegmentBuffer& buffer : m.buffers)
     buffers.push_back({{"id", raw(buffer.id)}, {"length", digits(buffer.length)}});

@@ -58,7 +58,7 @@ class OobEvents {
   virtual void on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) = 0;
   /// The lease was renewed.
   virtual void on_lease(OobPeer peer, uint64_t until_ns) = 0;
-  /// @p peer is gone: kPeerDead (its socket closed), kTimeout (silent), kClosed (it said bye), kStale (a new
+  /// @p peer is gone: kPeerDead (its socket closed), kTimeout (silent or cut off), kClosed (it said bye), kStale (a new
   /// incarnation came), kBadFrame (it broke the protocol). From @p final_at_ns on it can place nothing of ours: only
   /// then may tasks be final.
   virtual void on_down(OobPeer peer, const Status& why, uint64_t final_at_ns) = 0;
@@ -87,7 +87,9 @@ class OobNode {
  public:
   /// @p events outlives the node.
   OobNode(OobConfig config, OobEvents* events);
-  ~OobNode();  ///< Closes everything, without events. Say bye first: close_peer() and a few turns.
+  /// Closes everything, without events. @pre nothing of any peer is placed any more. To say bye, close_peer() first and
+  /// turn() while has_output().
+  ~OobNode();
   OobNode(const OobNode&) = delete;
   OobNode& operator=(const OobNode&) = delete;
 
@@ -105,7 +107,8 @@ class OobNode {
   /// @return when the peer can place nothing of ours any more, in ns; 0 when @p peer is not up.
   uint64_t close_peer(OobPeer peer, std::string_view reason);
 
-  /// Queue one message; it goes out whole. @return kStale (not up), kAgain (output full), kLimit (over a cap).
+  /// Queue one message; it goes out whole. @pre it is an offer, answer, query or reply.
+  /// @return kStale (not up), kAgain (output full), kLimit (over a cap).
   Status send(OobPeer peer, const OobMessage& message);
 
   /// Wait up to @p timeout_ms (less if a deadline is nearer), then handle all that is due.

@@ -10,10 +10,16 @@
 
 namespace sluice {
 namespace {
-constexpr size_t kReadBytes = size_t{64} << 10;
+constexpr size_t kReadBytes = size_t{16} << 10;
 constexpr size_t kLengthBytes = 4;
 
 bool try_later(int error) noexcept { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+/// A reset means that the process at the other end is gone; every other error may mean only the way to it.
+Status broken(int error) {
+  const bool dead = error == ECONNRESET || error == EPIPE;
+  return Status(dead ? Code::kPeerDead : Code::kTimeout, std::string("connection broke: ") + strerror(error));
+}
 }  // namespace
 
 OobStream::~OobStream() { ::close(fd_); }
@@ -33,14 +39,13 @@ Status OobStream::flush() {
     const ssize_t wrote = ::send(fd_, output_.data() + sent_, output_.size() - sent_, MSG_NOSIGNAL);
     if (wrote < 0) {
       if (try_later(errno)) break;
-      return Status(Code::kPeerDead, std::string("connection broke: ") + strerror(errno));
+      return broken(errno);
     }
     sent_ += static_cast<size_t>(wrote);
   }
-  if (sent_ == output_.size() || sent_ >= kReadBytes) {
-    output_.erase(0, sent_);
-    sent_ = 0;
-  }
+  output_.erase(0, sent_);
+  sent_ = 0;
+  if (output_.empty() && output_.capacity() > kReadBytes) output_ = std::string();
   return {};
 }
 
@@ -54,14 +59,13 @@ Status OobStream::fill(bool* more) {
   *more = false;
   input_.erase(0, taken_);
   taken_ = 0;
-  const size_t had = input_.size();
-  input_.resize(had + kReadBytes);
-  const ssize_t got = ::recv(fd_, input_.data() + had, kReadBytes, 0);
-  const int error = errno;
-  input_.resize(had + (got > 0 ? static_cast<size_t>(got) : 0));
-  if (got > 0) *more = static_cast<size_t>(got) == kReadBytes;
+  if (input_.empty() && input_.capacity() > kReadBytes) input_ = std::string();  // an idle peer holds no large buffer
+  char bytes[kReadBytes];
+  const ssize_t got = ::recv(fd_, bytes, sizeof bytes, 0);
   if (got == 0) return Status(Code::kPeerDead, "connection closed by the peer");
-  if (got < 0 && !try_later(error)) return Status(Code::kPeerDead, std::string("connection broke: ") + strerror(error));
+  if (got < 0 && !try_later(errno)) return broken(errno);
+  if (got > 0) input_.append(bytes, static_cast<size_t>(got));
+  *more = got == static_cast<ssize_t>(sizeof bytes);
   return {};
 }
 
@@ -86,7 +90,8 @@ Status OobStream::next(size_t cap, std::string* body, bool* found) {
   if (rest.size() - kLengthBytes < length) return {};
   const std::string_view text = rest.substr(kLengthBytes, length - code_bytes);
   if (auth_.is_open() && !auth_.verify(text, rest.substr(kLengthBytes + text.size(), code_bytes)))
-    return Status(Code::kPeerRefused, "its shared secret differs from ours: set the same secret on both nodes");
+    return Status(Code::kPeerRefused,
+                  "its frames do not verify under our shared secret: set the same secret on both nodes");
   *body = text;
   taken_ += kLengthBytes + length;
   *found = true;

@@ -5,7 +5,8 @@
 ///          peer's length is checked against the cap before it is believed, and never allocated for.
 /// Threads  One at a time.
 /// Memory   Input: one frame at the cap and one read. Output: @p max_output_bytes and one last frame.
-/// Errors   kPeerDead (closed or reset), kBadFrame (over the cap, or a wrong code).
+/// Errors   kPeerDead (closed or reset), kTimeout (the way to the peer broke), kBadFrame (over the cap), kPeerRefused
+///          (a wrong code).
 #pragma once
 
 #include <cstddef>
@@ -32,16 +33,16 @@ class OobStream {
   /// Queue one frame. @p last: room or not, since nothing follows. @return kAgain.
   Code put(std::string_view body, bool last = false);
   bool has_output() const noexcept { return sent_ < output_.size(); }
-  /// Write what the socket takes. @return kPeerDead.
+  /// Write what the socket takes. @return kPeerDead, kTimeout.
   Status flush();
   /// No more output: the peer reads to its end and then sees ours.
   void finish_output() noexcept;
 
-  /// Read what is there, up to one bounded read. @p more: there may be more. @return kPeerDead.
+  /// Read what is there, up to one bounded read. @p more: there may be more. @return kPeerDead, kTimeout.
   Status fill(bool* more);
-  /// Drop what is there. @return kPeerDead.
+  /// Drop what is there. @return kPeerDead, kTimeout.
   Status discard();
-  /// Take the next whole frame of at most @p cap bytes. @p found: there was one. @return kBadFrame.
+  /// Take the next whole frame of at most @p cap bytes. @p found: there was one. @return kBadFrame, kPeerRefused.
   Status next(size_t cap, std::string* body, bool* found);
 
  private:
