@@ -1,21 +1,31 @@
 #!/bin/sh
 # Configure (once) and build one flavour in its own folder, quietly. Every flavour stands here and nowhere else.
-# Usage: build.sh gcc|clang|asan|tsan|fuzz [TARGET...]    the folder is build-FLAVOUR; no target: everything
+# Usage: build.sh gcc|clang|asan|tsan|fuzz [--suite NAME]... [TARGET]...
+# The folder is build-FLAVOUR. --suite builds what the tests of a suite run; without suites and targets, everything.
 set -eu
 cd "$(dirname "$0")/.."
 flavour=${1:?which flavour: gcc, clang, asan, tsan or fuzz}
 shift
 
+# g++ under TSan refuses the fences of rte_ring, so that one is clang's.
 sanitized='-Db_lundef=false -Dwerror=false -Doptimization=1 -Ddebug=true -Dperf=false'
 case $flavour in
   gcc)   compiler=g++     options='' ;;                                   # what is tested, measured and shipped
   clang) compiler=clang++ options='-Doptimization=0 -Ddebug=true' ;;      # for its warnings
   asan)  compiler=g++     options="-Db_sanitize=address,undefined $sanitized" ;;
-  tsan)  compiler=clang++ options="-Db_sanitize=thread $sanitized" ;;     # g++ refuses the fences of rte_ring under TSan
+  tsan)  compiler=clang++ options="-Db_sanitize=thread $sanitized" ;;
   fuzz)  compiler=clang++ options="-Db_sanitize=address,undefined -Dfuzz=true $sanitized" ;;
   *) echo "build.sh: unknown flavour '$flavour': use gcc, clang, asan, tsan or fuzz" >&2; exit 2 ;;
 esac
 folder=build-$flavour
+# The targets that the tests of suite $1 depend on; ids are HASH@@NAME@TYPE.
+programs_of() {
+  meson introspect "$folder" --tests | python3 -c '
+import json, sys
+tests = [test for test in json.load(sys.stdin) if any(s.endswith(":" + sys.argv[1]) for s in test["suite"])]
+names = sorted({target.split("@@")[-1].split("@")[0] for test in tests for target in test["depends"]})
+print(" ".join(names))' "$1"
+}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -28,8 +38,16 @@ if [ ! -f "$folder/build.ninja" ]; then
   fi
   grep 'is skipped:' "$log" >&2 || true
 fi
-if ! ninja -C "$folder" "$@" >"$log" 2>&1 </dev/null; then
+targets=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --suite) targets="$targets $(programs_of "$2")"; shift ;;
+    *) targets="$targets $1" ;;
+  esac
+  shift
+done
+if ! meson compile -C "$folder" $targets >"$log" 2>&1 </dev/null; then
   grep -v '^\[' "$log" | tail -60 >&2
-  echo "build.sh: the $flavour build failed; again by: ninja -C $folder $*" >&2
+  echo "build.sh: the $flavour build failed; again by: meson compile -C $folder$targets" >&2
   exit 1
 fi

@@ -39,13 +39,13 @@ fi
 echo "Installing:$missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-install() { $root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $missing >"$log" 2>&1 </dev/null; }
-if ! install; then   # the lists may be old, or not there at all
-  if ! { $root apt-get update -q && install; } >"$log.update" 2>&1 </dev/null; then
-    cat "$log.update" "$log" >&2
-    rm -f "$log.update"
+install() {
+  $root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $missing
+}
+if ! install >"$log" 2>&1 </dev/null; then   # the lists may be old, or not there at all
+  if ! { $root apt-get update -q && install; } >"$log" 2>&1 </dev/null; then
+    cat "$log" >&2
     echo "packages.sh: apt-get could not install:$missing" >&2
     exit 1
   fi
-  rm -f "$log.update"
 fi

@@ -3,5 +3,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 usertools/packages.sh
-[ -f build-gcc/build.ninja ] || usertools/build.sh gcc lib/libsluice_base.a   # check needs only the compile commands
+[ -f build-gcc/build.ninja ] || usertools/build.sh gcc sluice_base   # check needs only the compile commands
 exec meson test -C build-gcc --no-rebuild --suite check --print-errorlogs "$@" </dev/null

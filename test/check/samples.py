@@ -62,7 +62,7 @@ GOOD = [
                                     'Status Worker::open_lane() {\n  v_.push_back(1);\n}\n'
                                     '// slow: once for each peer\nvoid Worker::add() {\n  v_.push_back(1);\n}\n'
                                     'void Worker::turn() {\n  f(std::string_view("new free()"));  // malloc()\n'
-                                    '  new (place) Task{};\n  queue_->read(x);\n}\n'
+                                    '  new (place) Task{};\n  queue_->read(x);\n  send(x);\n}\n'
                                     'A& operator=(const A&) = delete;\n',
              'lib/agent/worker.h': 'class W {\n  Status open_lane(std::string name);\n  std::string name_;\n};\n',
              'lib/agent/control.cc': 'void f() {\n  std::string s;\n}\n'}),
