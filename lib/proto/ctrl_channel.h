@@ -34,8 +34,8 @@ class CtrlChannel {
   /// @p retry_tsc: first time-out; doubles up to @p max_retry_tsc while nothing is acknowledged.
   void open(uint64_t retry_tsc, uint64_t max_retry_tsc) noexcept;
 
-  /// Whether a sequenced frame of @p type may be sent now; never for CTRL_ACK, which goes unnumbered at any time. A frame
-  /// keeps its place until take_acked() has given its cookie back.
+  /// Whether a sequenced frame of @p type may be sent now; never for CTRL_ACK, which goes unnumbered at any time. A
+  /// frame keeps its place until take_acked() has given its cookie back.
   bool may_send(FrameType type) const noexcept;
   /// Number a frame that will be sent; @p cookie names where its bytes are kept. @pre may_send(type).
   uint64_t send(FrameType type, uint64_t cookie, uint64_t now) noexcept;
@@ -54,8 +54,8 @@ class CtrlChannel {
   /// Take the cookie of a frame that was acknowledged; false when there is none.
   bool take_acked(uint64_t* cookie) noexcept;
 
-  /// When the oldest frame's time-out has passed: each unacknowledged frame once, in order (arms the next). Ask until it
-  /// says false; a caller that has no room for more asks again later and gets the rest.
+  /// When the oldest frame's time-out has passed: each unacknowledged frame once, in order (arms the next). Ask until
+  /// it says false; a caller that has no room for more asks again later and gets the rest.
   bool take_repeat(uint64_t now, Repeat* repeat) noexcept;
   /// Whether a CTRL_ACK should go out by itself: something is owed and was asked for, or @p delay has passed since.
   bool ack_due(uint64_t now, uint64_t delay_tsc) const noexcept;

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-GrantShare::GrantShare(uint32_t max_sessions) : members_(max_sessions) { active_.reserve(max_sessions); }
+GrantShare::GrantShare(uint32_t max_sessions) : members_(max_sessions), order_(max_sessions) {}
 
 void GrantShare::set_capacity(uint32_t slots) noexcept { capacity_ = slots; }
 
@@ -14,7 +14,7 @@ Code GrantShare::add(uint32_t session, uint32_t floor_slots, uint32_t ceiling_sl
   if (m.present) return Code::kExists;
   if (promised_ > capacity_ || floor_slots > capacity_ - promised_) return Code::kLimit;
   m = {.floor = floor_slots, .ceiling = ceiling_slots, .present = true};
-  active_.push_back(session);
+  order_[count_++] = session;
   promised_ += floor_slots;
   return Code::kOk;
 }
@@ -23,10 +23,12 @@ Code GrantShare::remove(uint32_t session) noexcept {
   if (session >= members_.size() || !members_[session].present) return Code::kNotFound;
   promised_ -= promise(members_[session]);
   members_[session] = {};
-  const auto at = std::find(active_.begin(), active_.end(), session);
-  if (static_cast<uint32_t>(at - active_.begin()) < next_) --next_;
-  active_.erase(at);
-  if (next_ >= active_.size()) next_ = 0;
+  const auto end = order_.begin() + count_;
+  const auto at = std::find(order_.begin(), end, session);
+  std::copy(at + 1, end, at);
+  --count_;
+  if (static_cast<uint32_t>(at - order_.begin()) < next_) --next_;
+  if (next_ >= count_) next_ = 0;
   return Code::kOk;
 }
 
@@ -40,12 +42,12 @@ void GrantShare::update(uint32_t session, uint32_t held_slots, bool demand) noex
 }
 
 uint32_t GrantShare::share(std::span<Window> out) noexcept {
-  places_ = static_cast<uint32_t>(std::min(out.size(), active_.size()));
+  places_ = static_cast<uint32_t>(std::min<size_t>(out.size(), count_));
   give_floors();
   give_rounds();
   uint32_t filled = 0;
   short_ = false;
-  for (uint32_t session : active_) {
+  for (uint32_t session : active()) {
     Member& m = members_[session];
     if (m.given != 0) out[filled++] = {session, m.held};
     m.given = 0;
@@ -57,8 +59,8 @@ uint32_t GrantShare::share(std::span<Window> out) noexcept {
 uint32_t GrantShare::room(const Member& m) noexcept { return m.demand && m.held < m.ceiling ? m.ceiling - m.held : 0; }
 
 void GrantShare::give_floors() noexcept {
-  for (uint32_t i = 0; i < active_.size(); ++i) {
-    Member& m = members_[active_[(next_ + i) % active_.size()]];
+  for (uint32_t i = 0; i < count_; ++i) {
+    Member& m = members_[order_[(next_ + i) % count_]];
     if (m.held < m.floor) give(m, m.floor - m.held);
   }
 }
@@ -67,19 +69,18 @@ void GrantShare::give_floors() noexcept {
 void GrantShare::give_rounds() noexcept {
   while (promised_ < capacity_) {
     uint32_t hungry = 0;
-    for (uint32_t session : active_) {
+    for (uint32_t session : active()) {
       const Member& m = members_[session];
       if (room(m) != 0 && (m.given != 0 || places_ != 0)) ++hungry;
     }
     if (hungry == 0) return;
     const uint32_t turn = std::max((capacity_ - promised_) / hungry, 1u);
     bool gave = false;
-    const auto members = static_cast<uint32_t>(active_.size());
-    for (uint32_t i = 0, at = next_; i < members && promised_ < capacity_; ++i, at = (at + 1) % members) {
-      Member& m = members_[active_[at]];
+    for (uint32_t i = 0, at = next_; i < count_ && promised_ < capacity_; ++i, at = (at + 1) % count_) {
+      Member& m = members_[order_[at]];
       if (!give(m, std::min({turn, room(m), capacity_ - promised_}))) continue;
       gave = true;
-      next_ = (at + 1) % members;
+      next_ = (at + 1) % count_;
     }
     if (!gave) return;
   }

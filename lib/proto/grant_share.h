@@ -48,6 +48,8 @@ class GrantShare {
   bool short_of_slots() const noexcept { return short_; }
 
  private:
+  std::span<const uint32_t> active() const noexcept { return {order_.data(), count_}; }
+
   struct Member {
     uint32_t floor = 0, ceiling = 0, held = 0, given = 0;  // given: by the share() that runs
     bool present = false, demand = false;
@@ -59,9 +61,9 @@ class GrantShare {
   bool give(Member& m, uint32_t slots) noexcept;
 
   std::vector<Member> members_;
-  std::vector<uint32_t> active_;  ///< Present sessions, in round-robin order.
-  uint32_t capacity_ = 0, promised_ = 0, next_ = 0;
-  uint32_t places_ = 0;  ///< Sessions that the running share() can still begin to raise.
+  std::vector<uint32_t> order_;  // the first count_: present sessions, in round-robin order
+  uint32_t count_ = 0, capacity_ = 0, promised_ = 0, next_ = 0;
+  uint32_t places_ = 0;  // sessions that the running share() can still begin to raise
   bool short_ = false;
 };
 
