@@ -96,6 +96,12 @@ class BouncePool {
   /// The slot behind a handle that is out. @return false for a stale handle.
   bool find(SlotHandle handle, Slot* slot) const noexcept;
 
+  /// Whether the slot's extent is retiring: it is to be put home, not used again. @pre find() knows it.
+  bool is_retiring(SlotHandle handle) const noexcept;
+  /// The slots of extent @p id, and the handle of one of them; 0 and kNone when there is no such extent.
+  uint32_t extent_slots(ExtentId id) const noexcept;
+  SlotHandle handle_of(ExtentId id, uint32_t index) const noexcept;
+
   uint32_t slot_bytes() const noexcept { return slot_bytes_; }
   uint32_t live_slots() const noexcept { return live_slots_; }  ///< In extents that are not retiring.
   uint32_t free_slots() const noexcept { return free_slots_; }  ///< Of those, at home.

@@ -1,0 +1,394 @@
+// hot: the control core's turn, and what the service thread and the workers tell it
+#include "agent/control.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace sluice {
+namespace {
+constexpr uint32_t kRoom = 256;  // messages to one neighbour that a turn may need, at most
+constexpr uint32_t kNotifyBurst = 8;
+}  // namespace
+
+Control::Control(const ControlParams& params) : p_(params), gate_(params.idle_poll_costly) {
+  const auto workers = static_cast<uint32_t>(p_.to_worker.size());
+  peers_.assign(p_.max_peers, nullptr);
+  map_.assign(std::bit_ceil(uint64_t{p_.max_peers} * workers * 2), MapEntry{SessionId{}, nullptr});
+  work_.reserve(size_t{p_.max_peers} * workers);
+  next_work_.reserve(size_t{p_.max_peers} * workers);
+  ports_.reserve(1024);
+  unsent_.reserve(p_.tx_pool->live_slots());
+  refill_.reserve(p_.queue->depth().rx + kMaxBurst);
+  waiters_.reserve(1024);
+  for (uint32_t w = 0; w < workers; ++w) {
+    pools_.push_back(std::make_unique<Pool>(p_.max_peers));
+    Pool& pool = *pools_.back();
+    pool.worker = w;
+    pool.capacity = p_.rx_slots;
+    pool.share.set_capacity(pool.capacity);
+    pool.extents = p_.rx_slots / p_.extent_slots;
+  }
+  stats_.extents_min = UINT64_MAX;
+  count_extents();
+  tx_limit_ = std::min(p_.queue->depth().tx, p_.tx_pool->live_slots());
+  post_receives();
+}
+
+Control::~Control() {
+  for (Peer* peer : peers_) delete peer;
+}
+
+uint32_t Control::turn(uint64_t now) noexcept {
+  now_ = now;
+  for (Mailbox<ToWorker>* box : p_.to_worker)
+    if (box->room() < kRoom) [[unlikely]] return 0;  // a worker is behind; nothing may be lost
+  if (p_.to_service->room() < kRoom) [[unlikely]] return 0;
+  uint32_t work = 0;
+  if (!p_.from_service->empty()) [[unlikely]] work += drain_service();
+  work += drain_workers();
+  work += poll_frames();
+  if (!ports_.empty()) work += take_notifies();
+  for (const auto& pool : pools_)
+    if (pool->dirty) share(*pool);
+  if (!unsent_.empty()) [[unlikely]] retry_unsent();
+  if (!work_.empty()) work += pump_all();
+  p_.queue->flush();
+  if (now >= next_manage_) [[unlikely]] manage(now);
+  return work;
+}
+
+uint32_t Control::drain_service() noexcept {
+  std::array<FromService, 4> in;
+  const uint32_t n = p_.from_service->take(in);
+  for (uint32_t i = 0; i < n; ++i) on_service(in[i]);
+  return n;
+}
+
+uint32_t Control::drain_workers() noexcept {
+  uint32_t work = 0;
+  std::array<ToControl, kMaxBurst> in;
+  for (Mailbox<ToControl>* box : p_.from_worker) {
+    if (box->empty()) continue;
+    const uint32_t n = box->take(in);
+    for (uint32_t i = 0; i < n; ++i) on_worker(in[i]);
+    work += n;
+  }
+  return work;
+}
+
+// From the ports' rings into the peers' sessions; a session's queue that is full says "again".
+uint32_t Control::take_notifies() noexcept {
+  uint32_t work = 0;
+  std::array<NotifyOut, kNotifyBurst> in;
+  for (PortRings* port : ports_) {
+    if (port->notifies().empty()) continue;
+    const uint32_t n = port->notifies().take(in);
+    work += n;
+    for (uint32_t i = 0; i < n; ++i) {
+      const PendingNotify pending{in[i], port};
+      const uint32_t id = raw(in[i].peer);
+      Peer* peer = id < peers_.size() ? peers_[id] : nullptr;
+      if (peer == nullptr || peer->failed || peer->generation != in[i].peer_generation) {
+        notify_done(pending, TaskEnd::kFailed, Code::kPeerDead);
+      } else if (Session& s = *peer->sessions[0]; s.notifies.full()) {
+        notify_done(pending, TaskEnd::kFailed, Code::kAgain);
+      } else {
+        s.notifies.push(pending);
+        list(s);
+      }
+    }
+  }
+  return work;
+}
+
+void Control::on_service(const FromService& m) noexcept {
+  using Kind = FromService::Kind;
+  switch (m.kind) {
+    case Kind::kPeerUp: on_peer_up(m.peer_object); break;
+    case Kind::kPeerLost: on_peer_lost(m.peer, m.code, m.a); break;
+    case Kind::kPeerLease:
+      if (Peer* peer = peers_[raw(m.peer)]; peer != nullptr) {
+        ToWorker lease{};
+        lease.kind = ToWorker::Kind::kLease;
+        lease.values.a = m.a;
+        for (const auto& s : peer->sessions) tell_worker(*s, lease);
+      }
+      break;
+    case Kind::kExtent: {
+      ToWorker add{};
+      add.kind = ToWorker::Kind::kAddExtent;
+      add.extent = m.extent;
+      (void)p_.to_worker[raw(m.worker)]->put(add);
+      break;
+    }
+    case Kind::kNoExtent:
+      pools_[raw(m.worker)]->growing = false;
+      pools_[raw(m.worker)]->next_try = now_ + p_.shrink_idle;
+      break;
+    case Kind::kCtrlExtent: {
+      ExtentId id;
+      (void)p_.rx_pool->add_extent(std::unique_ptr<Extent>(m.extent), &id);
+      post_receives();
+      break;
+    }
+    case Kind::kSetBuffer: {
+      ToWorker set{};
+      set.kind = ToWorker::Kind::kSetBuffer;
+      set.buffer = {m.a, m.base, m.b, 0};
+      to_all_workers(set);
+      break;
+    }
+    case Kind::kClearBuffer: {
+      ToWorker clear{};
+      clear.kind = ToWorker::Kind::kClearBuffer;
+      clear.buffer = {m.a, nullptr, 0, m.b};
+      waiters_.push_back({m.b, static_cast<uint32_t>(p_.to_worker.size())});
+      to_all_workers(clear);
+      break;
+    }
+    case Kind::kAddPort:
+    case Kind::kRemovePort: change_port(m); break;
+    case Kind::kDrain:
+      draining_ = true;
+      drain_until_ = now_ + m.a;
+      for (Peer* peer : peers_) {
+        if (peer == nullptr) continue;
+        for (const auto& s : peer->sessions) {
+          s->close_due = !s->closed;
+          list(*s);
+        }
+      }
+      break;
+  }
+}
+
+void Control::change_port(const FromService& m) noexcept {
+  ToWorker out{};
+  out.port = m.port;
+  if (m.kind == FromService::Kind::kAddPort) {
+    ports_.push_back(m.port);
+    out.kind = ToWorker::Kind::kAddPort;
+  } else {
+    std::erase(ports_, m.port);
+    for (Peer* peer : peers_)  // its notifies go on; their results have nobody to go to
+      for (size_t i = 0; peer != nullptr && i < peer->sessions.size(); ++i) forget_port(*peer->sessions[i], m.port);
+    out.kind = ToWorker::Kind::kRemovePort;
+    waiters_.push_back({reinterpret_cast<uint64_t>(m.port), static_cast<uint32_t>(p_.to_worker.size())});
+  }
+  to_all_workers(out);
+}
+
+void Control::forget_port(Session& s, const PortRings* port) noexcept {
+  for (Session::Kept& kept : s.kept)
+    if (kept.notify.port == port) kept.notify.port = nullptr;
+  const uint32_t count = s.notifies.count;
+  for (uint32_t i = 0; i < count; ++i) {  // unsent ones lie in the port's memory: they end with it
+    const PendingNotify n = s.notifies.front();
+    s.notifies.pop();
+    if (n.port != port) s.notifies.push(n);
+  }
+}
+
+void Control::on_worker(const ToControl& m) noexcept {
+  using Kind = ToControl::Kind;
+  switch (m.kind) {
+    case Kind::kLaneClosed: on_lane_closed(m); return;
+    case Kind::kCapacity: {
+      Pool& pool = *pools_[raw(m.worker)];
+      pool.capacity = static_cast<uint32_t>(m.values.a);
+      pool.growing = false;
+      pool.share.set_capacity(pool.capacity);
+      pool.dirty = true;
+      pool.extents = pool.capacity / p_.extent_slots;
+      count_extents();
+      return;
+    }
+    case Kind::kExtentHome: {
+      ToService out{};
+      out.kind = ToService::Kind::kFreeExtent;
+      out.worker = m.worker;
+      out.extent = m.extent;
+      tell_service(out);
+      pools_[raw(m.worker)]->shrinking = false;
+      return;
+    }
+    case Kind::kBufferCleared: answered(m.values.a, ToService::Kind::kBufferCleared, nullptr); return;
+    case Kind::kPortRemoved:
+      answered(reinterpret_cast<uint64_t>(m.port), ToService::Kind::kPortRemoved, m.port);
+      return;
+    default: break;
+  }
+  Session* s = session_of(m.worker, m.lane, m.generation);
+  if (s == nullptr || s->closed) return;
+  switch (m.kind) {
+    case Kind::kReport: on_report(*s, m.report); break;
+    case Kind::kAcks:
+      for (uint32_t i = 0; i < m.count; ++i) {
+        if (s->acks.count == 0) s->acks_since = now_;
+        if (s->acks.full()) return fault(*s, Code::kBadFrame);
+        s->acks.push(m.acks[i]);
+      }
+      list(*s);
+      break;
+    case Kind::kNak:
+      if (s->naks.full() || !s->params.naks) return fault(*s, Code::kBadFrame);
+      s->naks.push({m.acks[0].task, static_cast<uint32_t>(m.acks[0].acked_bytes)});
+      list(*s);
+      break;
+    case Kind::kWaiting:
+      s->wanted = {true, m.values.a, m.values.b};
+      s->request_due = true;
+      list(*s);
+      break;
+    case Kind::kPostsHome:
+      if (s->tx.apply(TxEvent::kPostsHome) != TxAction::kSendDrainAck) break;
+      s->posted_totals = Charge{m.values.totals};
+      s->drain_due = true;
+      list(*s);
+      break;
+    default: fault(*s, m.code == Code::kOk ? Code::kTimeout : m.code); break;
+  }
+}
+
+// Every worker has to answer before the service thread is told.
+void Control::answered(uint64_t key, ToService::Kind kind, PortRings* port) noexcept {
+  for (Waiter& waiter : waiters_) {
+    if (waiter.key != key) continue;
+    if (--waiter.left != 0) return;
+    waiter = waiters_.back();
+    waiters_.pop_back();
+    ToService out{};
+    out.kind = kind;
+    out.b = key;
+    out.port = port;
+    tell_service(out);
+    return;
+  }
+}
+
+// Messages of a lane: they were accepted (X), their receives are posted again (F), and they carried an acknowledgement.
+void Control::on_report(Session& s, const ToControl::Report& r) noexcept {
+  if (s.rx.apply(RxEvent::kMessages) != RxAction::kAccept && r.accepted_slots != 0) return fault(s, Code::kBadFrame);
+  const uint64_t slot = s.params.slot_bytes;
+  const Charge accepted{{r.accepted_bytes, r.accepted_requests, r.accepted_slots * slot, r.accepted_slots}};
+  const Charge released{{r.released_bytes, r.released_requests, r.released_slots * slot, r.released_slots}};
+  if (s.granter.accept(accepted) != Code::kOk || s.granter.release(released) != Code::kOk)
+    return fault(s, Code::kBadFrame);
+  if (r.has_ack && s.channel.on_ack_low16(r.ctrl_ack) != Code::kOk) return fault(s, Code::kBadFrame);
+  take_acked(s);
+  s.last_message = now_;
+  Pool& pool = *pools_[raw(s.params.worker)];
+  pool.last_used = now_;
+  if (r.ack_now || r.low_credit) s.acks_asked = true;
+  // Grants are coalesced: the next one goes out when the peer has used up half of what it holds, or says it is short.
+  const uint64_t held = s.granter.outstanding(Resource::kBounceSlots);
+  const uint64_t unused = s.granter.unused(Resource::kBounceSlots);
+  const bool requests_low = s.granter.unused(Resource::kRequestSlots) * 2 <= s.params.requests;
+  if (r.low_credit || unused * 2 <= s.window_slots || (r.released_requests != 0 && requests_low)) {
+    s.want_credit = true;
+    pool.dirty = true;
+  }
+  pool.share.update(raw(s.params.peer), static_cast<uint32_t>(held), s.want_credit);
+  if (s.rx.state() == RxState::kEmptying) check_home(s);
+  list(s);
+}
+
+void Control::on_peer_up(Peer* peer) noexcept {
+  peers_[raw(peer->id)] = peer;
+  ControlStats::add(stats_.peers, 1);
+  const bool connected = p_.queue->connect(peer->path, peer->ctrl_address).ok();
+  peer->lanes_open = static_cast<uint32_t>(peer->lanes.size());
+  for (size_t i = 0; i < peer->sessions.size(); ++i) {
+    Session& s = *peer->sessions[i];
+    s.path = peer->path;
+    s.lane = peer->lanes[i].release();
+    s.channel.open(p_.retry, p_.retry_max);
+    s.last_message = now_;
+    ToWorker open{};
+    open.kind = ToWorker::Kind::kOpenLane;
+    open.lane = s.params.lane;
+    open.generation = peer->generation;
+    open.opened = s.lane;
+    (void)p_.to_worker[raw(s.params.worker)]->put(open);
+    (void)s.tx.apply(TxEvent::kStart);
+    if (!connected || !map_insert(&s)) {
+      fault(s, Code::kBadArgument);
+      continue;
+    }
+    if (s.rx.apply(RxEvent::kStart) == RxAction::kSendOpen) s.open_due = true;
+    list(s);
+  }
+}
+
+void Control::on_peer_lost(PeerId id, Code code, uint64_t give_up_at) noexcept {
+  Peer* peer = peers_[raw(id)];
+  if (peer == nullptr) return;
+  const bool first = !peer->failed;
+  peer->failed = true;
+  for (const auto& s : peer->sessions) {
+    if (first) end_session(*s, code);
+    ToWorker fail{};
+    fail.kind = ToWorker::Kind::kFailLane;
+    fail.code = code;
+    fail.values.a = give_up_at;
+    tell_worker(*s, fail);
+  }
+  if (first) (void)p_.queue->close(peer->path);
+}
+
+void Control::end_session(Session& s, Code code) noexcept {
+  (void)s.tx.apply(TxEvent::kStop);
+  (void)s.rx.apply(RxEvent::kStop);
+  s.closed = true;
+  s.acks.count = s.naks.count = 0;
+  map_erase(s.params.id);
+  Pool& pool = *pools_[raw(s.params.worker)];
+  if (s.shared) (void)pool.share.remove(raw(s.params.peer));
+  s.shared = false;
+  pool.dirty = true;
+  for (Session::Kept& kept : s.kept) {
+    if (kept.type == FrameType::kNotify) notify_done(kept.notify, TaskEnd::kFailed, code);
+    kept = {};
+  }
+  while (s.notifies.count != 0) {
+    notify_done(s.notifies.front(), TaskEnd::kFailed, code);
+    s.notifies.pop();
+  }
+}
+
+void Control::on_lane_closed(const ToControl& m) noexcept {
+  Session* s = session_of(m.worker, m.lane, m.generation);
+  delete m.closed;  // a lane's end is not a hot path
+  if (s == nullptr) return;
+  s->lane = nullptr;
+  const auto id = raw(s->params.peer);
+  if (--peers_[id]->lanes_open != 0) return;
+  ToService out{};
+  out.kind = ToService::Kind::kPeerGone;
+  out.peer = s->params.peer;
+  out.peer_object = peers_[id];
+  for (const auto& session : peers_[id]->sessions) {
+    std::erase(work_, session.get());
+    std::erase(next_work_, session.get());
+  }
+  peers_[id] = nullptr;
+  ControlStats::add(stats_.peers, ~0ull);
+  tell_service(out);
+}
+
+// The peer broke a law, or cannot be brought to an end: its connection is closed by the service thread, which then
+// tells when it is lost. Other peers notice nothing.
+void Control::fault(Session& s, Code code) noexcept {
+  Peer* peer = peers_[raw(s.params.peer)];
+  ControlStats::add(stats_.violations, 1);
+  if (peer == nullptr || peer->fault_told) return;
+  peer->fault_told = true;
+  ToService out{};
+  out.kind = ToService::Kind::kPeerFault;
+  out.peer = s.params.peer;
+  out.code = code;
+  out.a = peer->generation;
+  tell_service(out);
+}
+
+}  // namespace sluice

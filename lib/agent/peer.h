@@ -1,0 +1,115 @@
+/// @file peer.h
+/// What the control core keeps of a peer: its control path, and one session for each lane.
+///
+/// Model    A session's frames go through its CtrlChannel; what is still to be said is kept here as flags and latest
+///          values, and turned into frames when the channel has room.
+/// Threads  Made by the service thread, owned by the control core from kPeerUp to kPeerGone.
+/// Memory   Everything is inside; nothing allocates after construction.
+/// Errors   None of its own.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/lane.h"
+#include "agent/port_rings.h"
+#include "base/ids.h"
+#include "proto/credit.h"
+#include "proto/ctrl_channel.h"
+#include "proto/session.h"
+
+namespace sluice {
+
+/// A notify that waits for its turn or for its acknowledgement. port is null when its sender is gone.
+struct PendingNotify {
+  NotifyOut out;
+  PortRings* port;
+};
+
+/// A fixed ring of plain values.
+template <typename T, uint32_t N>
+struct Backlog {
+  std::array<T, N> items{};
+  uint32_t head = 0, count = 0;
+  bool full() const noexcept { return count == N; }
+  void push(const T& item) noexcept { items[(head + count++) % N] = item; }
+  T& front() noexcept { return items[head]; }
+  T& at(uint32_t i) noexcept { return items[(head + i) % N]; }
+  void pop() noexcept {
+    head = (head + 1) % N;
+    --count;
+  }
+};
+
+struct SessionParams {
+  PeerId peer;
+  uint16_t generation;        ///< Of the peer's and the lane's number.
+  WorkerId worker;
+  LaneId lane;
+  SessionId id;
+  uint32_t ceiling_slots;     ///< The most slots it is ever granted: what SESSION_OPEN advertises.
+  uint32_t slot_bytes;        ///< Of our receives.
+  uint32_t requests;          ///< Reads the peer may have open here.
+  uint32_t peer_slot_bytes;   ///< As its offer said.
+  uint32_t frame_bytes;       ///< Largest control frame.
+  bool naks;                  ///< The peer takes DATA_NAK.
+};
+
+struct Session {
+  /// Granting stops at half of it, and no session is ever granted more than kMaxWindow slots.
+  static constexpr uint32_t kMaxWindow = 1024;
+  static constexpr uint32_t kAckBacklog = 2048, kNakBacklog = 1024, kNotifyBacklog = 64;
+  struct Kept {  // a frame that is not acknowledged yet
+    FrameType type;
+    bool refused;
+    uint32_t bytes;
+    uint64_t seq;
+    PendingNotify notify;
+  };
+
+  explicit Session(const SessionParams& p)
+      : params(p), frames(std::make_unique<std::byte[]>(size_t{CtrlChannel::kWindow} * p.frame_bytes)) {}
+
+  const SessionParams params;
+  PathId path{};             ///< The peer's control path.
+  Lane* lane = nullptr;      ///< The worker's; only its ctrl_ack_sent is read here.
+  TxSession tx;
+  RxSession rx;
+  CtrlChannel channel;
+  CreditGranter granter;
+  Epoch tx_epoch{}, rx_epoch{1};
+  Charge committed;          ///< The peer's ceiling.
+
+  std::array<Kept, CtrlChannel::kWindow> kept{};
+  std::unique_ptr<std::byte[]> frames;  ///< kWindow frames of frame_bytes.
+  Backlog<AckEntry, kAckBacklog> acks;
+  Backlog<DataNak, kNakBacklog> naks;
+  Backlog<PendingNotify, kNotifyBacklog> notifies;
+  Charge drain_totals;       ///< Of the DRAIN_ACK that came.
+  Charge posted_totals;      ///< For the DRAIN_ACK that is to go.
+  CreditRequest wanted{};
+  uint64_t acks_since = 0, last_message = 0;
+  bool open_due = false, grant_due = false, request_due = false, drain_due = false, fence_due = false, close_due = false;
+  uint32_t next_kept = 0, window_slots = 0;
+  bool acks_asked = false, want_credit = false, shared = false, share_due = false, listed = false, closed = false;
+  bool granted_once = false, close_sent = false;
+};
+
+struct Peer {
+  PeerId id{};
+  uint16_t generation = 0;
+  std::string name;
+  PathId path{};
+  std::vector<std::byte> ctrl_address;
+  std::vector<std::unique_ptr<Session>> sessions;  ///< One for each worker that has a lane.
+  std::vector<std::unique_ptr<Lane>> lanes;        ///< Until they are handed to their workers.
+  uint32_t lanes_open = 0;
+  uint32_t ready = 0;        ///< Sessions whose peer may be sent to.
+  bool failed = false, fault_told = false;
+};
+
+}  // namespace sluice

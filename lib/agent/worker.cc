@@ -1,0 +1,321 @@
+// hot: a worker's turn, its inbox, its lanes and tasks
+#include "agent/worker.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+constexpr uint32_t kTurnReserve = 512;   // messages to control that one turn may need, at most
+constexpr uint32_t kMaxTurnLanes = 64;   // lanes served in one turn
+}  // namespace
+
+Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_costly) {
+  lanes_.assign(p_.max_lanes, nullptr);
+  work_.reserve(p_.max_lanes);
+  touched_.reserve(p_.max_lanes);
+  scanned_.reserve(p_.max_lanes);
+  tasks_.resize(p_.max_tasks);
+  for (uint32_t i = p_.max_tasks; i-- > 0;) {
+    tasks_[i].next = free_task_;
+    free_task_ = i;
+  }
+  buffers_.assign(p_.max_buffers, Buffer{nullptr, 0});
+  ports_.reserve(1024);
+  tx_meta_.resize(p_.tx_pool->live_slots());
+  resend_.reserve(p_.tx_pool->live_slots());
+  refill_.reserve(p_.rx_slots_max + kMaxBurst);
+  tx_depth_ = std::min(p_.queue->depth().tx, p_.tx_pool->live_slots());
+  rx_limit_ = std::min(p_.queue->depth().rx, p_.rx_slots_max);
+  scan_every_ = std::max<uint64_t>(1, p_.probe_first / 2);
+  top_up();
+}
+
+Worker::~Worker() {
+  for (Lane* lane : lanes_) delete lane;
+}
+
+uint32_t Worker::turn(uint64_t now) noexcept {
+  now_ = now;
+  if (p_.control->room() < kTurnReserve) [[unlikely]] return 0;  // control is behind; nothing may be lost
+  uint32_t work = 0;
+  if (!p_.inbox->empty()) [[unlikely]] work += drain_inbox();  // lane changes, credit, acknowledgements
+  work += reap();                                               // first: gives room back
+  if (!resend_.empty()) [[unlikely]] work += resend();
+  work += take_submissions();                                   // ports into lanes, bounded
+  const auto lanes = static_cast<uint32_t>(std::min<size_t>(work_.size(), kMaxTurnLanes));
+  for (uint32_t i = 0; i < lanes; ++i) {                        // then: spends it
+    Lane* lane = lanes_[raw(work_[i])];
+    if (lane == nullptr) continue;
+    lane->listed = false;
+    work += send(*lane);
+    if (lane->staged_count != 0 || (lane->tx_open && !lane->waiting && !lane->draining && has_work(*lane))) list(*lane);
+  }
+  work_.erase(work_.begin(), work_.begin() + lanes);
+  p_.queue->flush();                                            // one doorbell per turn
+  if (now >= next_scan_) [[unlikely]] work += scan();
+  if (!touched_.empty()) report_all();
+  return work;
+}
+
+uint32_t Worker::drain_inbox() noexcept {
+  std::array<ToWorker, kMaxBurst> in;
+  const uint32_t n = p_.inbox->take(in);
+  for (uint32_t i = 0; i < n; ++i) on_message(in[i]);
+  return n;
+}
+
+void Worker::on_message(const ToWorker& m) noexcept {
+  using Kind = ToWorker::Kind;
+  switch (m.kind) {
+    case Kind::kOpenLane: on_open_lane(m.opened); return;
+    case Kind::kAddExtent: {
+      ExtentId id;
+      (void)p_.rx_pool->add_extent(std::unique_ptr<Extent>(m.extent), &id);
+      top_up();
+      capacity();
+      return;
+    }
+    case Kind::kRetireExtent: {
+      ExtentId id;
+      if (p_.rx_pool->pick_victim(&id) == Code::kOk) retire(id);
+      return;
+    }
+    case Kind::kSetBuffer: buffers_[m.buffer.id] = {m.buffer.base, m.buffer.bytes}; return;
+    case Kind::kClearBuffer: clear_buffer(static_cast<uint32_t>(m.buffer.id), m.buffer.token); return;
+    case Kind::kAddPort: ports_.push_back(m.port); return;
+    case Kind::kRemovePort: {
+      std::erase(ports_, m.port);
+      ToControl done{};
+      done.kind = ToControl::Kind::kPortRemoved;
+      done.worker = p_.id;
+      done.port = m.port;
+      tell(done);
+      return;
+    }
+    default: break;
+  }
+  Lane* lane = lane_at(m.lane);
+  if (lane == nullptr || lane->params.generation != m.generation) return;
+  on_lane_message(*lane, m);
+}
+
+void Worker::on_lane_message(Lane& lane, const ToWorker& m) noexcept {
+  using Kind = ToWorker::Kind;
+  lane.ctrl_ack = m.ctrl_ack;
+  switch (m.kind) {
+    case Kind::kOpenTx:
+      lane.ledger.open(Epoch{m.values.a}, Charge{m.values.totals});
+      lane.tx_open = true;
+      lane.draining = lane.drain_told = false;
+      lane.next_seq = 1;
+      break;
+    case Kind::kGrant: {
+      CreditGrant grant{};
+      for (uint16_t r = 1; r <= kResources; ++r)
+        if ((m.count >> r & 1) != 0) grant.entries[grant.count++] = {Resource{r}, m.values.totals[r - 1u]};
+      if (lane.ledger.apply_grant(Epoch{m.values.a}, m.values.b, grant) == Code::kBadFrame) violation(lane, Code::kBadFrame);
+      if (lane.waiting) lane.probe_at = now_ + lane.probe_every;
+      break;
+    }
+    case Kind::kAcks: on_acks(lane, m); break;
+    case Kind::kNak: on_nak(lane, m.acks[0]); break;
+    case Kind::kLease: lane.lease_until = std::max(lane.lease_until, m.values.a); return;
+    case Kind::kStopPosting:
+      lane.draining = true;
+      lane.drain_told = false;
+      break;
+    case Kind::kNextRxEpoch:
+      lane.rx_epoch = Epoch{m.values.a};
+      lane.seen.reset();
+      return;
+    case Kind::kFailLane: on_fail_lane(lane, m.code, m.values.a); return;
+    default: return;
+  }
+  if (lane.draining || has_work(lane)) list(lane);
+}
+
+void Worker::on_open_lane(Lane* lane) noexcept {
+  const uint32_t id = raw(lane->params.id);
+  lanes_[id] = lane;
+  lane->lease_until = now_ + p_.lease;
+  if (!p_.queue->connect(lane->params.path, lane->params.peer_address).ok()) violation(*lane, Code::kDeviceError);
+  WorkerStats::add(stats_.lanes, 1);
+}
+
+void Worker::on_acks(Lane& lane, const ToWorker& m) noexcept {
+  for (uint32_t i = 0; i < m.count; ++i) {
+    const auto index = static_cast<uint32_t>(m.acks[i].task);
+    const auto generation = static_cast<uint32_t>(m.acks[i].task >> 32);
+    if (index >= tasks_.size() || tasks_[index].generation != generation || tasks_[index].lane != lane.params.id ||
+        tasks_[index].read) [[unlikely]] {
+      WorkerStats::add(stats_.stale_messages, 1);
+      continue;
+    }
+    const Task& task = tasks_[index];
+    if (task.state == Task::State::kSent && m.acks[i].acked_bytes == task.length) [[likely]] {
+      if (task.why == Code::kOk || task.why == Code::kTimeout || task.why == Code::kCancelled)
+        finish(lane, index, TaskEnd::kDone, Code::kOk);
+      else
+        finish(lane, index, TaskEnd::kFailed, task.why);
+    } else if (task.state == Task::State::kAborting && task.abort_sent && m.acks[i].acked_bytes == task.sent) {
+      finish(lane, index, task.why == Code::kCancelled ? TaskEnd::kCancelled : TaskEnd::kFailed, task.why);
+    } else {
+      violation(lane, Code::kBadFrame);
+    }
+  }
+}
+
+// The peer refused a message of a task. A task of one message is over; another ends with its acknowledgement.
+void Worker::on_nak(Lane& lane, const AckEntry& nak) noexcept {
+  const auto index = static_cast<uint32_t>(nak.task);
+  if (index >= tasks_.size() || tasks_[index].generation != static_cast<uint32_t>(nak.task >> 32) ||
+      tasks_[index].lane != lane.params.id)
+    return;
+  Task& task = tasks_[index];
+  const Code code = nak.acked_bytes < kCodeCount ? static_cast<Code>(nak.acked_bytes) : Code::kPeerRefused;
+  if (task.state == Task::State::kSent && (task.read || task.chunk == 1)) {
+    finish(lane, index, TaskEnd::kFailed, code);
+  } else if (task.state == Task::State::kSent) {
+    task.why = code;
+  } else if (task.state == Task::State::kActive && task.sent != 0) {
+    give_up(lane, index, code);
+  }
+}
+
+void Worker::clear_buffer(uint32_t id, uint64_t token) noexcept {
+  buffers_[id] = {nullptr, 0};
+  for (Lane* lane : lanes_) {
+    if (lane == nullptr) continue;
+    const uint32_t count = lane->job_count;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const ReadJob job = lane->jobs[(lane->job_head + i) % lane->params.requests];
+      if (job.buffer == id) {
+        refuse(*lane, job.task, Code::kStale);
+        ++lane->released_requests;
+        touch(*lane);
+      } else {
+        lane->jobs[(lane->job_head + kept++) % lane->params.requests] = job;
+      }
+    }
+    lane->job_count = kept;
+  }
+  ToControl m{};
+  m.kind = ToControl::Kind::kBufferCleared;
+  m.worker = p_.id;
+  m.values.a = token;
+  tell(m);
+}
+
+uint32_t Worker::take_submissions() noexcept {
+  uint32_t work = 0;
+  const auto ports = static_cast<uint32_t>(ports_.size());
+  std::array<Submission, kMaxBurst> in;
+  for (uint32_t i = 0; i < ports; ++i) {
+    PortRings* port = ports_[(next_port_ + i) % ports];
+    const uint32_t room = std::min<uint32_t>(kMaxBurst, p_.max_tasks - open_tasks_);
+    if (room == 0) break;
+    const uint32_t n = port->submissions(p_.id).take({in.data(), room});
+    for (uint32_t k = 0; k < n; ++k) admit(port, in[k]);
+    work += n;
+  }
+  if (ports != 0) next_port_ = (next_port_ + 1) % ports;
+  return work;
+}
+
+void Worker::admit(PortRings* port, const Submission& s) noexcept {
+  Lane* lane = lane_at(s.lane);
+  const bool live = lane != nullptr && lane->params.generation == s.lane_generation;
+  if (s.op == SubmitOp::kCancel) {
+    if (live) cancel(*lane, port, s);
+    return;
+  }
+  if (!live || lane->state != Lane::State::kOpen) {
+    (void)port->completions(p_.id).put(
+        TaskDone{s.ref, 0, TaskEnd::kFailed, live ? lane->fail_code : Code::kStale, 0});
+    WorkerStats::add(stats_.tasks_failed, 1);
+    return;
+  }
+  const uint32_t index = free_task_;
+  Task& task = tasks_[index];
+  free_task_ = task.next;
+  task.ref = s.ref;
+  task.local = s.local;
+  task.offset = s.offset;
+  task.length = s.length;
+  task.sent = task.received = task.wait_since = 0;
+  task.deadline = now_ + p_.task_timeout;
+  task.port = port;
+  task.buffer = s.buffer;
+  task.chunk = task.waited_us = 0;
+  task.lane = s.lane;
+  task.phase = s.phase;
+  task.state = Task::State::kQueued;
+  task.read = s.op == SubmitOp::kRead;
+  task.abort_sent = false;
+  task.why = Code::kOk;
+  task.older = lane->newest;
+  task.newer = kNoTask;
+  (lane->newest == kNoTask ? lane->oldest : tasks_[lane->newest].newer) = index;
+  lane->newest = index;
+  push(lane->queued, index);
+  ++lane->tasks;
+  ++open_tasks_;
+  watch(*lane);
+  list(*lane);
+}
+
+void Worker::cancel(Lane& lane, PortRings* port, const Submission& s) noexcept {
+  for (uint32_t index = lane.oldest; index != kNoTask;) {
+    const Task& task = tasks_[index];
+    const uint32_t next = task.newer;
+    if (task.port == port && (task.ref & s.ref_mask) == s.ref) give_up(lane, index, Code::kCancelled);
+    index = next;
+  }
+}
+
+// End a task early: at once when nothing of it can move, else when the peer has confirmed that nothing moves any more.
+void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
+  Task& task = tasks_[index];
+  const TaskEnd end = why == Code::kCancelled ? TaskEnd::kCancelled : TaskEnd::kFailed;
+  switch (task.state) {
+    case Task::State::kQueued:
+      unlink(lane.queued, index);
+      finish(lane, index, end, why);
+      break;
+    case Task::State::kActive:
+      unlink(lane.active, index);
+      if (task.sent == 0) {
+        finish(lane, index, end, why);
+        break;
+      }
+      task.state = Task::State::kAborting;
+      task.why = why;
+      push(lane.aborts, index);
+      list(lane);
+      break;
+    case Task::State::kSent:
+      if (task.read) finish(lane, index, end, why);  // its number ends here, so late bytes go nowhere
+      break;
+    case Task::State::kAborting:
+    case Task::State::kFree: break;
+  }
+}
+
+void Worker::finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept {
+  Task& task = tasks_[index];
+  if (task.wait_since != 0) task.port->set_waiting(task.phase, false);
+  (void)task.port->completions(p_.id).put(TaskDone{task.ref, task.waited_us, end, code, 0});
+  (task.older == kNoTask ? lane.oldest : tasks_[task.older].newer) = task.newer;
+  (task.newer == kNoTask ? lane.newest : tasks_[task.newer].older) = task.older;
+  --lane.tasks;
+  --open_tasks_;
+  ++task.generation;
+  task.state = Task::State::kFree;
+  task.next = free_task_;
+  free_task_ = index;
+  WorkerStats::add(end == TaskEnd::kDone ? stats_.tasks_done
+                   : end == TaskEnd::kFailed ? stats_.tasks_failed : stats_.tasks_cancelled, 1);
+}
+
+}  // namespace sluice

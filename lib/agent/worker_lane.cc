@@ -1,0 +1,207 @@
+// hot: what a worker keeps about its lanes: lists, deadlines, reports, their end
+#include <algorithm>
+
+#include "agent/worker.h"
+
+namespace sluice {
+namespace {
+constexpr uint32_t kScanLanes = 64;  // lanes looked at in one scan
+}
+
+void Worker::push(TaskList& list, uint32_t index) noexcept {
+  tasks_[index].next = kNoTask;
+  (list.tail == kNoTask ? list.head : tasks_[list.tail].next) = index;
+  list.tail = index;
+  ++list.count;
+}
+
+uint32_t Worker::pop(TaskList& list) noexcept {
+  const uint32_t index = list.head;
+  list.head = tasks_[index].next;
+  if (list.head == kNoTask) list.tail = kNoTask;
+  --list.count;
+  return index;
+}
+
+void Worker::unlink(TaskList& list, uint32_t index) noexcept {
+  uint32_t before = kNoTask;
+  for (uint32_t at = list.head; at != kNoTask; before = at, at = tasks_[at].next) {
+    if (at != index) continue;
+    (before == kNoTask ? list.head : tasks_[before].next) = tasks_[at].next;
+    if (list.tail == at) list.tail = before;
+    --list.count;
+    return;
+  }
+}
+
+void Worker::list(Lane& lane) noexcept {
+  if (lane.listed) return;
+  lane.listed = true;
+  work_.push_back(lane.params.id);
+}
+
+void Worker::touch(Lane& lane) noexcept {
+  if (lane.touched) return;
+  lane.touched = true;
+  touched_.push_back(lane.params.id);
+}
+
+void Worker::watch(Lane& lane) noexcept {
+  if (lane.scanned) return;
+  lane.scanned = true;
+  scanned_.push_back(lane.params.id);
+}
+
+// Deadlines and credit probes of the lanes that have any; a lane without leaves the list.
+uint32_t Worker::scan() noexcept {
+  next_scan_ = now_ + scan_every_;
+  WorkerStats::set(stats_.tasks_open, open_tasks_);
+  if (p_.rx_pool->retiring() != 0) return_retired();
+  if (p_.rx_pool->free_slots() != 0 || !refill_.empty()) top_up();
+  const auto n = static_cast<uint32_t>(std::min<size_t>(scanned_.size(), kScanLanes));
+  for (uint32_t i = 0; i < n; ++i) {
+    const LaneId id = scanned_[i];
+    Lane* lane = lanes_[raw(id)];
+    if (lane == nullptr) continue;
+    if (scan_lane(*lane))
+      scanned_.push_back(id);
+    else if (lanes_[raw(id)] != nullptr)
+      lane->scanned = false;
+  }
+  scanned_.erase(scanned_.begin(), scanned_.begin() + n);
+  if (scanned_.size() > n) next_scan_ = now_;  // more than one portion: go on next turn
+  return 0;
+}
+
+// @return whether the lane still has something to watch.
+bool Worker::scan_lane(Lane& lane) noexcept {
+  if (lane.state == Lane::State::kFailed) {
+    if (now_ < lane.give_up_at) return true;
+    end_all(lane);
+    return !try_close(lane);
+  }
+  for (uint32_t index = lane.oldest; index != kNoTask && tasks_[index].deadline <= now_;) {
+    const uint32_t next = tasks_[index].newer;
+    const Task::State state = tasks_[index].state;
+    const bool held = state == Task::State::kAborting || (state == Task::State::kSent && !tasks_[index].read);
+    if (!held) {
+      give_up(lane, index, Code::kTimeout);
+    } else if (now_ - tasks_[index].deadline >= p_.lease && !lane.stuck_told) {
+      lane.stuck_told = true;  // only the peer could end it, and it does not: give the peer up
+      tell(message(ToControl::Kind::kStuck, lane));
+    }
+    index = next;
+  }
+  if (lane.waiting && !has_work(lane)) stop_waiting(lane);
+  if (lane.waiting && now_ >= lane.probe_at) {
+    lane.probe_every = std::min(lane.probe_every * 2, p_.probe_max);
+    lane.probe_at = now_ + lane.probe_every;
+    ToControl m = message(ToControl::Kind::kWaiting, lane);
+    m.values.a = p_.slot_bytes;
+    m.values.b = lane.active.count + lane.queued.count;
+    tell(m);
+  }
+  return lane.tasks != 0 || lane.waiting;
+}
+
+void Worker::on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept {
+  if (lane.state == Lane::State::kFailed) {
+    lane.give_up_at = std::min(lane.give_up_at, give_up_at);  // the process turned out to be gone
+  } else {
+    lane.state = Lane::State::kFailed;
+    lane.fail_code = code;
+    lane.give_up_at = give_up_at;
+    for (uint32_t i = 0; i < lane.staged_count; ++i) {
+      (void)p_.tx_pool->put(static_cast<SlotHandle>(lane.staged[i].op.cookie));
+      --tx_out_;
+    }
+    lane.staged_count = 0;
+    lane.job_count = 0;
+    lane.partial.reset();
+    if (lane.waiting) stop_waiting(lane);
+    (void)p_.queue->close(lane.params.path);
+  }
+  watch(lane);
+  next_scan_ = now_;
+}
+
+// Every open task of a lane that was given up ends now: law 12 says that nothing of it can move any more.
+void Worker::end_all(Lane& lane) noexcept {
+  lane.queued = lane.active = lane.aborts = TaskList{};
+  while (lane.oldest != kNoTask) {
+    const Task& task = tasks_[lane.oldest];
+    const bool cancelled = task.why == Code::kCancelled;
+    finish(lane, lane.oldest, cancelled ? TaskEnd::kCancelled : TaskEnd::kFailed,
+           cancelled ? Code::kCancelled : lane.fail_code);
+  }
+}
+
+// Hand a lane without tasks back. Its operations that are still out come back to nobody: their slots go home.
+bool Worker::try_close(Lane& lane) noexcept {
+  if (lane.touched) return false;  // reported at the end of this turn
+  const uint32_t id = raw(lane.params.id);
+  std::erase(work_, lane.params.id);
+  ToControl m = message(ToControl::Kind::kLaneClosed, lane);
+  m.closed = lanes_[id];
+  lanes_[id] = nullptr;
+  tell(m);
+  WorkerStats::set(stats_.lanes, stats_.lanes.load(std::memory_order_relaxed) - 1);
+  return true;
+}
+
+void Worker::report_all() noexcept {
+  for (const LaneId id : touched_) {
+    if (lanes_[raw(id)] == nullptr) continue;
+    lanes_[raw(id)]->touched = false;
+    report(*lanes_[raw(id)]);
+  }
+  touched_.clear();
+}
+
+void Worker::report(Lane& lane) noexcept {
+  if (lane.ack_count != 0) {
+    ToControl m = message(ToControl::Kind::kAcks, lane);
+    m.count = static_cast<uint16_t>(lane.ack_count);
+    m.acks = lane.acks;
+    tell(m);
+    lane.ack_count = 0;
+  }
+  ToControl m = message(ToControl::Kind::kReport, lane);
+  m.report = {lane.accepted_slots,    lane.released_slots,    lane.accepted_bytes,
+              lane.released_bytes,    lane.accepted_requests, lane.released_requests,
+              lane.ack_seen,          lane.has_ack_seen,      lane.low_credit_seen, lane.ack_now_seen};
+  lane.accepted_slots = lane.released_slots = 0;
+  lane.accepted_bytes = lane.released_bytes = 0;
+  lane.accepted_requests = lane.released_requests = 0;
+  lane.has_ack_seen = lane.low_credit_seen = lane.ack_now_seen = false;
+  tell(m);
+}
+
+void Worker::violation(Lane& lane, Code code) noexcept {
+  ToControl m = message(ToControl::Kind::kViolation, lane);
+  m.code = code;
+  tell(m);
+}
+
+void Worker::capacity() noexcept {
+  ToControl m{};
+  m.kind = ToControl::Kind::kCapacity;
+  m.worker = p_.id;
+  m.values.a = std::min<uint64_t>(rx_limit_, p_.rx_pool->live_slots());
+  tell(m);
+}
+
+ToControl Worker::message(ToControl::Kind kind, const Lane& lane) const noexcept {
+  ToControl m{};
+  m.kind = kind;
+  m.lane = lane.params.id;
+  m.worker = p_.id;
+  m.generation = lane.params.generation;
+  return m;
+}
+
+void Worker::tell(const ToControl& m) noexcept {
+  if (!p_.control->put(m)) [[unlikely]] WorkerStats::add(stats_.lost_messages, 1);  // turn() keeps the room; see kTurnReserve
+}
+
+}  // namespace sluice
