@@ -193,6 +193,7 @@ void Control::on_worker(const ToControl& m) noexcept {
   using Kind = ToControl::Kind;
   switch (m.kind) {
     case Kind::kLaneClosed: on_lane_closed(m); return;
+    case Kind::kLaneFenced: on_lane_fenced(m); return;
     case Kind::kCapacity: {
       Pool& pool = *pools_[raw(m.worker)];
       pool.capacity = static_cast<uint32_t>(m.values.a);
@@ -354,6 +355,18 @@ void Control::end_session(Session& s, Code code) noexcept {
     notify_done(s.notifies.front(), TaskEnd::kFailed, code);
     s.notifies.pop();
   }
+}
+
+void Control::on_lane_fenced(const ToControl& m) noexcept {
+  const Session* s = session_of(m.worker, m.lane, m.generation);
+  if (s == nullptr) return;
+  Peer* peer = peers_[raw(s->params.peer)];
+  if (++peer->lanes_fenced != peer->sessions.size()) return;
+  ToService out{};
+  out.kind = ToService::Kind::kPeerFenced;
+  out.peer = peer->id;
+  out.a = peer->generation;
+  tell_service(out);
 }
 
 void Control::on_lane_closed(const ToControl& m) noexcept {

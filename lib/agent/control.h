@@ -84,6 +84,7 @@ class Control final : public Agent {
   void on_report(Session& s, const ToControl::Report& r) noexcept;
   void on_peer_up(Peer* peer) noexcept;
   void on_peer_lost(PeerId id, Code code, uint64_t give_up_at) noexcept;
+  void on_lane_fenced(const ToControl& m) noexcept;
   void on_lane_closed(const ToControl& m) noexcept;
   void end_session(Session& s, Code code) noexcept;
   void fault(Session& s, Code code) noexcept;

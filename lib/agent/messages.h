@@ -82,6 +82,7 @@ struct ToControl {
     kPostsHome,      ///< Answer to kStopPosting: posted totals in values.totals.
     kViolation,      ///< The peer broke a law: code.
     kStuck,          ///< A task could not be brought to an end: give the peer up.
+    kLaneFenced,     ///< The lane was given up: nothing is placed for it any more.
     kLaneClosed,     ///< closed: handed back.
     kCapacity,       ///< values.a receives are posted or in hand now.
     kExtentHome,     ///< extent: handed back, empty.
@@ -150,6 +151,7 @@ struct ToService {
     kPeerReady,      ///< Every lane of the peer has credit.
     kPeerFault,      ///< The peer broke a law or is stuck: close its connection.
     kPeerClosedBy,   ///< The peer said SESSION_CLOSE.
+    kPeerFenced,     ///< After kPeerLost: nothing is placed for the peer any more.
     kPeerGone,       ///< Answer to kPeerLost: everything of it is final; peer_object: handed back.
     kWantExtent,     ///< worker needs another extent.
     kFreeExtent,     ///< extent handed back: deregister and free.

@@ -107,7 +107,7 @@ struct Peer {
   std::vector<std::byte> ctrl_address;
   std::vector<std::unique_ptr<Session>> sessions;  ///< One for each worker that has a lane.
   std::vector<std::unique_ptr<Lane>> lanes;        ///< Until they are handed to their workers.
-  uint32_t lanes_open = 0;
+  uint32_t lanes_open = 0, lanes_fenced = 0;
   uint32_t ready = 0;        ///< Sessions whose peer may be sent to.
   bool failed = false, fault_told = false;
 };

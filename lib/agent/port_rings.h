@@ -83,6 +83,7 @@ class PortRings {
     return Code::kOk;
   }
 
+  uint32_t workers() const noexcept { return static_cast<uint32_t>(submissions_.size()); }
   /// The most tasks a port may have with workers at a time; also the number of phases.
   uint32_t max_open() const noexcept { return tasks_; }
   uint32_t notify_bytes() const noexcept { return notify_bytes_; }

@@ -137,7 +137,6 @@ void Worker::on_lane_message(Lane& lane, const ToWorker& m) noexcept {
 void Worker::on_open_lane(Lane* lane) noexcept {
   const uint32_t id = raw(lane->params.id);
   lanes_[id] = lane;
-  lane->lease_until = now_ + p_.lease;
   if (!p_.queue->connect(lane->params.path, lane->params.peer_address).ok()) violation(*lane, Code::kDeviceError);
   WorkerStats::add(stats_.lanes, 1);
 }

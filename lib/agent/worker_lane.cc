@@ -120,6 +120,7 @@ void Worker::on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept {
     lane.partial.reset();
     if (lane.waiting) stop_waiting(lane);
     (void)p_.queue->close(lane.params.path);
+    tell(message(ToControl::Kind::kLaneFenced, lane));
   }
   watch(lane);
   next_scan_ = now_;

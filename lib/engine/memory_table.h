@@ -1,0 +1,86 @@
+/// @file memory_table.h
+/// Registered memory, and what of it is exported.
+///
+/// Model    Registrations do not overlap. Ports look addresses up in an immutable, sorted snapshot that is replaced when
+///          memory comes or goes. An exported buffer has a number that peers use; it is set at the workers by the owner
+///          of this table.
+/// Threads  Calls are serialised by the node's lock, except snapshot(), version() and Use counters: any thread.
+/// Memory   Owns managed regions; imported ones stay the application's.
+/// Errors   Each text names the range, the handle or the segment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/types.h"
+#include "mem/region.h"
+
+namespace sluice {
+
+/// One registration as ports see it. uses counts open tasks on it.
+struct MemoryUse {
+  std::atomic<uint32_t> uses{0};
+  std::atomic<bool> closing{false};
+};
+struct MemorySpan {
+  const std::byte* base;
+  uint64_t bytes;
+  MemoryUse* use;
+};
+using MemorySnapshot = std::vector<MemorySpan>;
+
+class MemoryTable {
+ public:
+  explicit MemoryTable(uint32_t max_buffers) : max_buffers_(max_buffers) {}
+
+  Status add(std::unique_ptr<Region> region, MemoryHandle* out);
+  /// @return kStale, kBusy (in use or exported).
+  Status remove(MemoryHandle handle);
+
+  struct Exported {
+    uint32_t id;
+    std::byte* base;
+    uint64_t bytes;
+  };
+  /// Make @p memory the next buffer of segment @p name. @return kStale, kBadArgument, kLimit.
+  Status export_memory(std::string_view name, MemoryHandle memory, Exported* out);
+  /// The buffers of @p name. @return kNotFound.
+  Status segment(std::string_view name, std::vector<Exported>* out) const;
+  /// The segment answers kNotFound from now on; its buffers stay numbered until forget(). @return kNotFound.
+  Status withdraw(std::string_view name, std::vector<Exported>* out);
+  void forget(uint32_t id);
+
+  uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
+  std::shared_ptr<const MemorySnapshot> snapshot() const;
+
+ private:
+  struct Entry {
+    std::unique_ptr<Region> region;
+    std::unique_ptr<MemoryUse> use;
+    uint32_t generation = 1;
+    uint32_t exports = 0;
+  };
+  struct Number {
+    bool used = false;
+    uint32_t entry = 0;
+    uint64_t bytes = 0;
+  };
+  Entry* find(MemoryHandle handle);
+  void publish();
+
+  const uint32_t max_buffers_;
+  std::vector<Entry> entries_;
+  std::vector<std::unique_ptr<MemoryUse>> retired_;  // snapshots of ports may still name them
+  std::vector<Number> numbers_;
+  std::map<std::string, std::vector<Exported>, std::less<>> segments_;
+  std::shared_ptr<const MemorySnapshot> snapshot_ = std::make_shared<MemorySnapshot>();
+  mutable std::mutex snapshot_lock_;
+  std::atomic<uint64_t> version_{1};
+};
+
+}  // namespace sluice

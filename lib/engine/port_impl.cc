@@ -1,0 +1,354 @@
+#include "engine/port_impl.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace sluice {
+namespace {
+// A task's number at the agents: batch << 40 | generation of the batch << 24 | task.
+constexpr uint64_t kBatchBits = ~uint64_t{0xffffff};
+constexpr uint64_t ref_of(uint32_t batch, uint16_t generation, uint32_t task) noexcept {
+  return uint64_t{batch} << 40 | uint64_t{generation} << 24 | task;
+}
+constexpr uint32_t kPollBurst = 32;
+}  // namespace
+
+PortImpl::PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, const SegmentTable* segments,
+                   uint32_t max_peers, std::function<void(PortRings*)> on_close)
+    : rings_(std::move(rings)), memory_(memory), segments_(segments), on_close_(std::move(on_close)),
+      per_peer_(max_peers, 0), staged_(rings_->workers()), per_peer_limit_(rings_->max_open() / 4 * 3) {
+  for (uint32_t i = rings_->max_open(); i-- > 0;) free_phases_.push_back(static_cast<uint16_t>(i));
+  for (uint32_t i = PortRings::kNotifies; i-- > 0;) free_notifies_.push_back(i);
+}
+
+PortImpl::~PortImpl() {
+  on_close_(rings_.get());
+  for (Batch& batch : batches_)
+    for (uint32_t i = 0; batch.used && i < batch.count; ++i)
+      if (batch.tasks[i].state <= TaskState::kWaiting) batch.tasks[i].use->uses.fetch_sub(1);
+}
+
+const PortImpl::Batch* PortImpl::find(BatchHandle handle) const noexcept {
+  const auto index = static_cast<uint32_t>(handle);
+  if (index >= batches_.size()) return nullptr;
+  const Batch& batch = batches_[index];
+  return batch.used && batch.generation == static_cast<uint64_t>(handle) >> 32 ? &batch : nullptr;
+}
+
+PortImpl::Batch* PortImpl::find(BatchHandle handle) noexcept {
+  return const_cast<Batch*>(std::as_const(*this).find(handle));
+}
+
+// The released batch that fits best is taken again; only when none fits is memory allocated.
+Code PortImpl::allocate_batch(uint32_t max_tasks, BatchHandle* out) noexcept {
+  if (max_tasks == 0 || max_tasks >= kMaxBatchTasks) return Code::kBadArgument;
+  size_t best = free_batches_.size();
+  for (size_t i = free_batches_.size(); i-- > 0;) {
+    const uint32_t capacity = batches_[free_batches_[i]].capacity;
+    if (capacity < max_tasks) continue;
+    if (best == free_batches_.size() || capacity < batches_[free_batches_[best]].capacity) best = i;
+    if (capacity < 2 * max_tasks) break;
+  }
+  uint32_t index;
+  if (best != free_batches_.size()) {
+    index = free_batches_[best];
+    free_batches_[best] = free_batches_.back();
+    free_batches_.pop_back();
+  } else {
+    if (batches_.size() == kMaxBatches) return Code::kLimit;
+    index = static_cast<uint32_t>(batches_.size());
+    batches_.emplace_back();
+    batches_[index].tasks = std::make_unique_for_overwrite<TaskSlot[]>(max_tasks);
+    batches_[index].capacity = max_tasks;
+    queue_.reserve(batches_.capacity());
+    touched_.reserve(batches_.capacity());
+    free_batches_.reserve(batches_.capacity());
+  }
+  Batch& batch = batches_[index];
+  batch.limit = max_tasks;
+  batch.count = batch.pushed = batch.done = batch.failed = batch.cancelled = 0;
+  batch.notify = NotifyState::kNone;
+  batch.used = true;
+  batch.notify_out = batch.cancelling = false;
+  *out = BatchHandle{uint64_t{batch.generation} << 32 | index};
+  return Code::kOk;
+}
+
+const MemorySpan* PortImpl::span_of(const void* addr, uint64_t length) noexcept {
+  if (memory_->version() != snapshot_version_) [[unlikely]] {
+    snapshot_version_ = memory_->version();
+    snapshot_ = memory_->snapshot();
+    last_span_ = nullptr;
+  }
+  const auto* at = static_cast<const std::byte*>(addr);
+  const auto holds = [&](const MemorySpan& s) {
+    return at >= s.base && range_ok(static_cast<uint64_t>(at - s.base), length, s.bytes);
+  };
+  if (last_span_ != nullptr && holds(*last_span_)) return last_span_;
+  auto it = std::upper_bound(snapshot_->begin(), snapshot_->end(), at,
+                             [](const std::byte* a, const MemorySpan& s) { return a < s.base; });
+  if (it == snapshot_->begin() || !holds(*--it)) return nullptr;
+  return last_span_ = &*it;
+}
+
+Code PortImpl::check(const Request& r, TaskSlot* slot) noexcept {
+  if (r.segment != last_segment_ || last_open_ == nullptr || segments_->find(r.segment) != last_open_) {
+    last_open_ = segments_->find(r.segment);
+    last_segment_ = r.segment;
+    if (last_open_ == nullptr) return Code::kStale;
+  }
+  const OpenSegment& segment = *last_open_;
+  if (!segment.alive.load(std::memory_order_relaxed)) return Code::kPeerDead;
+  if (r.op != TransferOp::kWrite && r.op != TransferOp::kRead) return Code::kBadArgument;
+  if (r.buffer >= segment.buffers.size() || !range_ok(r.offset, r.length, segment.buffers[r.buffer].bytes))
+    return Code::kOutOfRange;
+  const MemorySpan* span = span_of(r.local, r.length);
+  if (span == nullptr) return Code::kNotRegistered;
+  *slot = TaskSlot{static_cast<std::byte*>(r.local), r.offset, r.length, span->use, segment.buffers[r.buffer].id,
+                   segment.peer, segment.peer_generation, segment.lanes, kNoPhase, r.op, TaskState::kPending, Code::kOk};
+  return Code::kOk;
+}
+
+// Tasks on one registration are counted together; in a batch they mostly are.
+void PortImpl::count_uses(Batch& batch, uint32_t first, bool in) noexcept {
+  for (uint32_t i = first; i < batch.count;) {
+    MemoryUse* use = batch.tasks[i].use;
+    uint32_t n = 0;
+    for (; i < batch.count && batch.tasks[i].use == use; ++i) ++n;
+    if (in)
+      use->uses.fetch_add(n);
+    else
+      use->uses.fetch_sub(n);
+  }
+}
+
+Code PortImpl::submit(BatchHandle handle, std::span<const Request> requests, uint32_t* bad) noexcept {
+  if (bad != nullptr) *bad = 0;
+  Batch* batch = find(handle);
+  if (batch == nullptr || batch->cancelling) return Code::kStale;
+  if (batch->notify != NotifyState::kNone) return Code::kExists;  // the notify is for what was submitted before it
+  if (requests.size() > batch->limit - batch->count) return Code::kLimit;
+  const uint32_t first = batch->count;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Code code = check(requests[i], &batch->tasks[first + i]);
+    if (code == Code::kOk) continue;
+    if (bad != nullptr) *bad = static_cast<uint32_t>(i);
+    return code;
+  }
+  batch->count += static_cast<uint32_t>(requests.size());
+  count_uses(*batch, first, true);
+  for (uint32_t i = first; i < batch->count; ++i) {
+    if (!batch->tasks[i].use->closing.load()) [[likely]] continue;
+    count_uses(*batch, first, false);  // unregister came in between
+    batch->count = first;
+    if (bad != nullptr) *bad = i - first;
+    return Code::kNotRegistered;
+  }
+  open_ += batch->count - first;
+  const auto index = static_cast<uint32_t>(handle);
+  if (!batch->queued) push(index);
+  flush_staged();
+  return Code::kOk;
+}
+
+// Tasks of one batch into the rings, in order, as far as there is room.
+void PortImpl::push(uint32_t index) noexcept {
+  Batch& batch = batches_[index];
+  while (batch.pushed < batch.count && push_one(batch, index)) ++batch.pushed;
+  batch.queued = batch.pushed < batch.count;
+  if (batch.queued) queue_.push_back(index);
+}
+
+bool PortImpl::push_one(Batch& batch, uint32_t batch_index) noexcept {
+  TaskSlot& task = batch.tasks[batch.pushed];
+  if (task.length == 0) {
+    end_task(batch, task, TaskState::kDone, Code::kOk);
+    return true;
+  }
+  if (batch.cancelling) {
+    end_task(batch, task, TaskState::kCancelled, Code::kCancelled);
+    return true;
+  }
+  uint32_t& with_peer = per_peer_[raw(task.peer)];
+  if (free_phases_.empty() || with_peer >= per_peer_limit_) return false;
+  const uint32_t worker = next_worker_ % task.lanes;
+  Staged& staged = staged_[worker];
+  if (staged.count == staged.items.size()) {
+    flush_staged();
+    if (staged.count == staged.items.size()) return false;
+  }
+  ++next_worker_;
+  ++with_peer;
+  task.phase = free_phases_.back();
+  free_phases_.pop_back();
+  staged.items[staged.count++] =
+      Submission{ref_of(batch_index, batch.generation, batch.pushed), task.local, task.offset, task.length, 0,
+                 task.buffer, LaneId{raw(task.peer)}, task.generation, task.phase,
+                 task.op == TransferOp::kRead ? SubmitOp::kRead : SubmitOp::kWrite, {}};
+  return true;
+}
+
+void PortImpl::flush_staged() noexcept {
+  for (uint32_t w = 0; w < staged_.size(); ++w) {
+    Staged& staged = staged_[w];
+    if (staged.count == 0) continue;
+    const uint32_t n = rings_->submissions(WorkerId{static_cast<uint16_t>(w)}).put({staged.items.data(), staged.count});
+    staged.count -= n;
+    std::copy(staged.items.begin() + n, staged.items.begin() + n + staged.count, staged.items.begin());
+  }
+}
+
+Code PortImpl::attach_notify(BatchHandle handle, SegmentHandle segment, std::string_view name,
+                             std::string_view message) noexcept {
+  Batch* batch = find(handle);
+  const OpenSegment* to = segments_->find(segment);
+  if (batch == nullptr || to == nullptr) return Code::kStale;
+  if (batch->notify != NotifyState::kNone) return Code::kExists;
+  if (name.size() + message.size() > rings_->notify_bytes()) return Code::kLimit;
+  if (free_notifies_.empty()) return Code::kAgain;
+  batch->notify_index = free_notifies_.back();
+  free_notifies_.pop_back();
+  char* text = rings_->notify_text(batch->notify_index);
+  std::copy(name.begin(), name.end(), text);
+  std::copy(message.begin(), message.end(), text + name.size());
+  batch->notify_peer = to->peer;
+  batch->notify_generation = to->peer_generation;
+  batch->notify_name = static_cast<uint16_t>(name.size());
+  batch->notify_message = static_cast<uint16_t>(message.size());
+  batch->notify = NotifyState::kPending;
+  settle(*batch, static_cast<uint32_t>(handle));
+  return Code::kOk;
+}
+
+uint32_t PortImpl::poll() noexcept {
+  uint32_t work = 0;
+  std::array<TaskDone, kPollBurst> done;
+  for (uint16_t w = 0; w < staged_.size(); ++w) {
+    Mailbox<TaskDone>& ring = rings_->completions(WorkerId{w});
+    if (ring.empty()) continue;
+    const uint32_t n = ring.take(done);
+    for (uint32_t i = 0; i < n; ++i) on_done(done[i]);
+    work += n;
+  }
+  if (!rings_->notify_results().empty()) {
+    const uint32_t n = rings_->notify_results().take(done);
+    for (uint32_t i = 0; i < n; ++i) on_notify_done(done[i]);
+    work += n;
+  }
+  for (const uint32_t index : touched_) settle(batches_[index], index);
+  touched_.clear();
+  for (size_t i = queue_.size(); i-- > 0;) {  // oldest first; each goes back to the end if it is not through
+    const uint32_t index = queue_.front();
+    queue_.erase(queue_.begin());
+    push(index);
+  }
+  flush_staged();
+  return work;
+}
+
+void PortImpl::end_task(Batch& batch, TaskSlot& task, TaskState state, Code code) noexcept {
+  task.state = state;
+  task.code = code;
+  ++(state == TaskState::kDone ? batch.done : state == TaskState::kFailed ? batch.failed : batch.cancelled);
+  --open_;
+  task.use->uses.fetch_sub(1, std::memory_order_release);
+  if (batch.final_tasks() == batch.count && batch.notify == NotifyState::kPending)
+    touched_.push_back(static_cast<uint32_t>(&batch - batches_.data()));
+}
+
+void PortImpl::on_done(const TaskDone& d) noexcept {
+  const auto index = static_cast<uint32_t>(d.ref >> 40);
+  Batch& batch = batches_[index];
+  TaskSlot& task = batch.tasks[d.ref & 0xffffff];
+  rings_->set_waiting(task.phase, false);
+  free_phases_.push_back(task.phase);
+  --per_peer_[raw(task.peer)];
+  constexpr std::array kStates{TaskState::kDone, TaskState::kFailed, TaskState::kCancelled};
+  end_task(batch, task, kStates[static_cast<size_t>(d.end)], d.code);
+}
+
+// A batch with a notify, all of whose tasks are final: send the notify if all are done, else say that it failed.
+void PortImpl::settle(Batch& batch, uint32_t index) noexcept {
+  if (batch.notify != NotifyState::kPending || batch.notify_out || batch.final_tasks() != batch.count) return;
+  const NotifyOut out{ref_of(index, batch.generation, 0), batch.notify_peer, batch.notify_generation, batch.notify_name,
+                      batch.notify_message, batch.notify_index, {}};
+  if (batch.done == batch.count && rings_->notifies().put(out)) {  // has a place for each of kNotifies
+    batch.notify_out = true;
+    return;
+  }
+  batch.notify = NotifyState::kFailed;
+  free_notifies_.push_back(batch.notify_index);
+}
+
+void PortImpl::on_notify_done(const TaskDone& d) noexcept {
+  Batch& batch = batches_[static_cast<uint32_t>(d.ref >> 40)];
+  batch.notify = d.end == TaskEnd::kDone ? NotifyState::kDelivered : NotifyState::kFailed;
+  batch.notify_out = false;
+  free_notifies_.push_back(batch.notify_index);
+}
+
+Code PortImpl::status(BatchHandle handle, uint32_t index, TaskStatus* out) const noexcept {
+  const Batch* batch = find(handle);
+  if (batch == nullptr) return Code::kStale;
+  if (index >= batch->count) return Code::kOutOfRange;
+  const TaskSlot& task = batch->tasks[index];
+  out->state = task.state;
+  if (task.state == TaskState::kPending && task.phase != kNoPhase && rings_->waiting(task.phase))
+    out->state = TaskState::kWaiting;
+  out->code = task.code;
+  out->bytes = task.state == TaskState::kDone ? task.length : 0;
+  return Code::kOk;
+}
+
+Code PortImpl::status(BatchHandle handle, BatchStatus* out) const noexcept {
+  const Batch* batch = find(handle);
+  if (batch == nullptr) return Code::kStale;
+  *out = {batch->count, batch->done, batch->failed, batch->cancelled, batch->notify,
+          batch->final_tasks() == batch->count && batch->notify != NotifyState::kPending};
+  return Code::kOk;
+}
+
+Code PortImpl::cancel(BatchHandle handle) noexcept {
+  Batch* batch = find(handle);
+  if (batch == nullptr) return Code::kStale;
+  const auto index = static_cast<uint32_t>(handle);
+  batch->cancelling = true;
+  if (batch->queued) {  // what no ring has yet ends here
+    std::erase(queue_, index);
+    push(index);
+  }
+  flush_staged();
+  // One message to each lane that has tasks of the batch; lanes are few, and the agents look through them once.
+  std::array<PeerId, 64> told;
+  size_t peers = 0;
+  for (uint32_t i = 0; i < batch->pushed; ++i) {
+    const TaskSlot& task = batch->tasks[i];
+    if (task.state > TaskState::kWaiting || std::find(told.begin(), told.begin() + peers, task.peer) != told.begin() + peers)
+      continue;
+    if (peers == told.size()) return Code::kAgain;
+    told[peers++] = task.peer;
+    Submission s{};
+    s.ref = ref_of(index, batch->generation, 0);
+    s.ref_mask = kBatchBits;
+    s.lane = LaneId{raw(task.peer)};
+    s.lane_generation = task.generation;
+    s.op = SubmitOp::kCancel;
+    for (uint16_t w = 0; w < task.lanes; ++w)
+      if (!rings_->submissions(WorkerId{w}).put(s)) return Code::kAgain;
+  }
+  return Code::kOk;
+}
+
+Code PortImpl::release(BatchHandle handle) noexcept {
+  Batch* batch = find(handle);
+  if (batch == nullptr) return Code::kStale;
+  if (batch->final_tasks() != batch->count || batch->notify == NotifyState::kPending) return Code::kBusy;
+  batch->used = false;
+  if (++batch->generation == 0) batch->generation = 1;
+  free_batches_.push_back(static_cast<uint32_t>(handle));
+  return Code::kOk;
+}
+
+}  // namespace sluice
