@@ -51,13 +51,22 @@ def hot(tree):
         if not any(fnmatch.fnmatch(name, pattern) for pattern in tables.HOT_FILES):
             continue
         inside, slow = spans(text)
+        reserved = reserved_in(tree, name)
         for line, code in enumerate(code_of(text).split('\n'), 1):
             if line in slow or code.lstrip().startswith('#'):
                 continue
             for what, pattern in tables.HOT_REFUSES:
                 match = re.search(pattern, code)
+                if match and match.group().split('.')[0] in reserved:
+                    continue
                 if match and (line in inside or what in tables.HOT_MEMBERS_REFUSE):
                     yield name, line, f'{what} in a hot file: {match.group().strip()}'
+
+
+def reserved_in(tree, name):
+    """The vectors for which somebody in the folder of @p name reserves: to append to them takes no heap."""
+    folder = name.rsplit('/', 1)[0] + '/'
+    return {found for text in tree.under(folder).values() for found in re.findall(r'\b(\w+)\.reserve\(', text)}
 
 
 def spans(text):

@@ -58,7 +58,8 @@ GOOD = [
                 'app/bench/a.cc': '#include "bench/mode.h"\n',
                 'drivers/loop/a.cc': '#include "loop_queue.h"\n#include "mem/region.h"\n'}),
     ('external', {'drivers/fabric/a.cc': '#include <rdma/fabric.h>\n', 'lib/agent/a.cc': '#include <rte_ring.h>\n'}),
-    ('hot', {'lib/agent/worker.cc': 'Worker::Worker(int n) : n_{n} {\n  v_.resize(n);\n}\n'
+    ('hot', {'lib/agent/worker_rx.cc': 'void Worker::f() {\n  seen_.push_back(1);\n}\n',
+             'lib/agent/worker.cc': 'Worker::Worker(int n) : n_{n} {\n  v_.resize(n);\n  seen_.reserve(n);\n}\n'
                                     'Status Worker::open_lane() {\n  v_.push_back(1);\n}\n'
                                     '// slow: once for each peer\nvoid Worker::add() {\n  v_.push_back(1);\n}\n'
                                     'void Worker::turn() {\n  f(std::string_view("new free()"));  // malloc()\n'
