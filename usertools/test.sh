@@ -101,7 +101,6 @@ usertools/packages.sh || exit 1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=1:detect_stack_use_after_return=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:abort_on_error=1:print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/test/tsan.supp}
-export SLUICE_FUZZ_SECONDS=${SLUICE_FUZZ_SECONDS:-5}
 [ -f test/tsan.supp ] || TSAN_OPTIONS=${TSAN_OPTIONS%:suppressions=*}
 
 if [ ${#wanted[@]} -ne 1 ] || [ "${wanted[0]}" != fuzz ]; then

@@ -1,8 +1,9 @@
 /// @file frame_auth.h
 /// Proves that frames come from a holder of the shared secret, on this very connection and in this order.
 ///
-/// Model    Each connection has a key: HMAC-SHA256 of both hellos, whole, under the secret. Since each hello has a fresh nonce,
-///          nothing recorded on another connection verifies. A frame's code covers its direction, its number and its body.
+/// Model    Each connection has a key: HMAC-SHA256 of both hellos, whole, under the secret. Since each hello has a
+///          fresh nonce, nothing recorded on another connection verifies. A frame's code covers its direction, its
+///          number and its body.
 /// Threads  One at a time.
 /// Memory   A key and two counters.
 /// Errors   verify() answers no; it takes the same time for each wrong code.

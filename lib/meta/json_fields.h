@@ -1,8 +1,8 @@
 /// @file json_fields.h
 /// Reads typed fields out of untrusted JSON, for the parsers of this folder.
 ///
-/// Model    A Fields stands on one JSON object. Each call reads one field into an output, if the field is there; the first
-///          fault is kept and later calls do nothing, so that a parser reads as the list of its fields.
+/// Model    A Fields stands on one JSON object. Each call reads one field into an output, if the field is there; the
+///          first fault is kept and later calls do nothing, so that a parser reads as the list of its fields.
 /// Threads  Pure.
 /// Memory   Outputs only; a cap is checked before anything is copied.
 /// Errors   status() is kBadFrame with "hello: field 'name' ...".

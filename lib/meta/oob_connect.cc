@@ -197,7 +197,8 @@ void OobNode::Impl::dial_failed(DialId id, const Status& why) {
   note(*dial, why);
 }
 
-/// The pair has another connection. If it is up here, done; else it is coming up, or its end has not been noticed over there.
+/// The pair has another connection. If it is up here, done; else it is coming up, or its end has not been noticed over
+/// there.
 void OobNode::Impl::dial_duplicate(DialId id, Incarnation incarnation) {
   Dial* dial = find_dial(id);
   if (dial == nullptr) return;

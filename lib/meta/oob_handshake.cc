@@ -76,8 +76,8 @@ void OobNode::Impl::on_welcome(Link& link, const Welcome& welcome) {
   make_up(link);
 }
 
-/// An earlier life of the node behind @p fresh: the same name at the same address, or (when the decider lost the earlier
-/// connection and we have not heard of it yet) the same incarnation.
+/// An earlier life of the node behind @p fresh: the same name at the same address, or (when the decider lost the
+/// earlier connection and we have not heard of it yet) the same incarnation.
 void OobNode::Impl::replace_stale(const Link& fresh) {
   for (const auto& old : links_) {
     if (old->state != LinkState::kUp || old.get() == &fresh) continue;

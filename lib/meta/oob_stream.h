@@ -1,8 +1,8 @@
 /// @file oob_stream.h
 /// Frames over one non-blocking TCP socket: u32 length, body, and a code when the stream is authenticated.
 ///
-/// Model    Output is a queue of whole frames in one buffer, so frames never interleave. Input is assembled as bytes come; a
-///          peer's length is checked against the cap before it is believed, and never allocated for.
+/// Model    Output is a queue of whole frames in one buffer, so frames never interleave. Input is assembled as bytes
+///          come; a peer's length is checked against the cap before it is believed, and never allocated for.
 /// Threads  One at a time.
 /// Memory   Input: one frame at the cap and one read. Output: @p max_output_bytes and one last frame.
 /// Errors   kPeerDead (closed or reset), kTimeout (the way to the peer broke), kBadFrame (over the cap), kPeerRefused

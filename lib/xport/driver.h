@@ -53,7 +53,7 @@ struct DeviceCaps {
   bool delivery_complete = false;
   bool needs_local_reg = false;   ///< Local buffers of send and receive must be registered.
   bool idle_poll_costly = false;  ///< An empty poll costs over a microsecond: do not poll an idle queue on each turn.
-  bool closes_paths = false;      ///< close() ends a path's ops soon. Else each comes back when the provider lets it go,
+  bool closes_paths = false;      ///< close() ends a path's ops soon. Else each comes when the provider lets it go,
                                   ///< at the latest with shutdown(), and its buffer must stay as it is until then.
 };
 

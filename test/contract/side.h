@@ -62,7 +62,8 @@ class Side {
 
   /// Offer one message, in two pieces when @p first_piece is less than its size. @return whether it was accepted.
   bool send(PathId path, const Bytes& message, size_t first_piece = SIZE_MAX);
-  /// Offer @p count messages of @p bytes in one burst, with patterns seed, seed + 1, ... @return how many were accepted.
+  /// Offer @p count messages of @p bytes in one burst, with patterns seed, seed + 1, ... @return how many were
+  /// accepted.
   uint32_t send_burst(PathId path, uint32_t count, size_t bytes, uint64_t seed);
   /// Poll once, and post the receives again that came back with a message.
   void turn();

@@ -1,7 +1,8 @@
 /// @file oob_net.h
 /// Several out-of-band nodes in one process on loopback, turned by hand, under one clock that tests move.
 ///
-/// Model    A TestNode records its events. A Net turns its nodes until a condition holds; what is real is only the sockets.
+/// Model    A TestNode records its events. A Net turns its nodes until a condition holds; what is real is only the
+///          sockets.
 /// Threads  One.
 /// Memory   Test code.
 /// Errors   A condition that does not come true within the wall-clock bound fails the test.
