@@ -165,7 +165,11 @@ TEST_F(OobHostile, SameSecretJoins) {
 
 TEST_F(OobHostile, WrongSecretIsRefusedOnBothSides) {
   TestNode &x = with_secret(net, "x", "blue"), &y = with_secret(net, "y", "green");
-  for (auto [from, to] : {std::pair{&x, &y}, std::pair{&y, &x}, std::pair{&x, &a}, std::pair{&a, &x}}) {
+  struct Pair {
+    TestNode *from, *to;
+  };
+  for (const Pair& pair : {Pair{&x, &y}, Pair{&y, &x}, Pair{&x, &a}, Pair{&a, &x}}) {
+    TestNode *from = pair.from, *to = pair.to;
     const size_t results = from->dialed.size();
     const uint64_t refused = to->node->counters().refused;
     net.dial(*from, to->at());
