@@ -102,6 +102,24 @@ TEST(GrantShare, WhatDoesNotFitTheSpanComesInTheNextCall) {
   EXPECT_TRUE(share(grants, 0).empty());
 }
 
+// One free slot at a time: everybody has it in turn.
+TEST(GrantShare, ASingleSlotGoesRound) {
+  GrantShare grants(3);
+  grants.set_capacity(4);
+  for (uint32_t s = 0; s < 3; ++s) ASSERT_EQ(grants.add(s, 1, 4), Code::kOk);
+  share(grants, 0);
+  std::vector<int> turns(3);
+  for (uint32_t s = 0; s < 3; ++s) grants.update(s, 1, true);
+  for (int call = 0; call < 30; ++call) {
+    const auto windows = share(grants);
+    ASSERT_EQ(windows.size(), 1u);
+    ASSERT_EQ(windows[0].slots, 2u);
+    ++turns[windows[0].session];
+    grants.update(windows[0].session, 1, true);
+  }
+  EXPECT_EQ(turns, std::vector<int>(3, 10));
+}
+
 double jain(const std::vector<uint64_t>& x) {
   double sum = 0, squares = 0;
   for (uint64_t v : x) sum += static_cast<double>(v), squares += static_cast<double>(v) * static_cast<double>(v);
