@@ -56,6 +56,7 @@ void Worker::watch(Lane& lane) noexcept {
 uint32_t Worker::scan() noexcept {
   next_scan_ = now_ + scan_every_;
   WorkerStats::set(stats_.tasks_open, open_tasks_);
+  WorkerStats::set(stats_.tx_out, tx_out_);
   if (p_.rx_pool->retiring() != 0) return_retired();
   if (p_.rx_pool->free_slots() != 0 || !refill_.empty()) top_up();
   const auto n = static_cast<uint32_t>(std::min<size_t>(scanned_.size(), kScanLanes));

@@ -19,6 +19,7 @@ namespace sluice {
 
 class Port {
  public:
+  Port() = default;
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
   virtual ~Port() = default;  ///< @pre nothing submitted is still open: see drain().

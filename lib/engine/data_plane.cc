@@ -1,0 +1,225 @@
+#include "engine/data_plane.h"
+
+#include <rte_cycles.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdio>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "proto/msg_header.h"
+#include "xport/registry.h"
+
+namespace sluice {
+namespace {
+constexpr uint32_t kFirstSessions = 8;       // control receives at the start, in sessions
+constexpr uint32_t kCtrlTxSlots = 64;
+constexpr uint32_t kMailbox = 4096;
+constexpr uint32_t kInboxNotifies = 1024;
+constexpr uint64_t kAckDelayUs = 20;         // how long an acknowledgement may wait for company
+constexpr uint64_t kCtrlAckDelayUs = 100;    // how long a control acknowledgement may wait for a data message
+constexpr uint64_t kRetryUs = 20'000, kRetryMaxUs = 200'000;
+constexpr uint64_t kProbeMaxUs = 100'000;    // law 7
+constexpr uint64_t kFenceIdleUs = 50'000;    // without a message for so long, a session's unused credit may be taken back
+
+struct TransportRow {
+  std::string_view name, driver;
+};
+constexpr TransportRow kTransports[] = {{"fabric_twosided", "fabric"}, {"loop_twosided", "loop"}};
+
+Status driver_of(const std::string& transport, std::string_view* driver) {
+  std::string list;
+  for (const TransportRow& row : kTransports) {
+    if (row.name == transport) {
+      *driver = row.driver;
+      return Code::kOk;
+    }
+    list.append(list.empty() ? "" : ", ").append(row.name);
+  }
+  return {Code::kNotFound, "transport '" + transport + "' is not known; known: " + list};
+}
+
+std::atomic<uint32_t> g_extent_number{0};
+}  // namespace
+
+uint64_t tsc_now() noexcept { return rte_rdtsc(); }
+
+Status DataPlane::build(const NodeSettings& settings, std::unique_ptr<DataPlane>* out) {
+  std::unique_ptr<DataPlane> made(new DataPlane);
+  made->ticks_per_us_ = std::max<uint64_t>(1, rte_get_tsc_hz() / 1'000'000);
+  made->slot_bytes_ = static_cast<uint32_t>(settings.slot_size + kMsgHeaderBytes);
+  made->frame_bytes_ = static_cast<uint32_t>(settings.ctrl_slot_size);
+  made->max_window_ = static_cast<uint32_t>(std::min<uint64_t>(settings.rx_slots_max, Session::kMaxWindow));
+  if (settings.hugepages == "on") made->region_kind_ = RegionKind::kHuge;
+  if (settings.hugepages == "off") made->region_kind_ = RegionKind::kPlain;
+  if (Status s = made->open_device(settings); !s.ok()) return s;
+  if (Status s = made->open_queues(settings); !s.ok()) return s;
+  if (Status s = made->open_pools(settings); !s.ok()) return s;
+  if (Status s = made->open_mailboxes(settings); !s.ok()) return s;
+  made->make_agents(settings);
+  *out = std::move(made);
+  return Code::kOk;
+}
+
+// Queues first: what they still hold is home when they are gone. Then registrations, and memory with its pools last.
+DataPlane::~DataPlane() {
+  control_.reset();
+  workers_.clear();
+  for (const auto& queue : queues_) queue->shutdown();
+  if (ctrl_queue_ != nullptr) ctrl_queue_->shutdown();
+  queues_.clear();
+  ctrl_queue_.reset();
+  for (Region* region : registered_) (void)device_->dereg(*region, 0).ok();
+}
+
+Status DataPlane::open_device(const NodeSettings& settings) {
+  std::string_view driver;
+  if (Status s = driver_of(settings.transport, &driver); !s.ok()) return s;
+  if (Status s = make_driver(driver, &driver_); !s.ok())
+    return {s.code(), "transport '" + settings.transport + "': " + s.text()};
+  std::vector<DeviceInfo> found;
+  if (Status s = driver_->probe(settings.provider == "auto" ? "" : settings.provider, &found); !s.ok())
+    return {s.code(), "transport '" + settings.transport + "': " + s.text()};
+  std::string list;
+  for (const DeviceInfo& info : found) {
+    if (settings.device.empty() || settings.device == info.name) {
+      return driver_->open(info, &device_);
+    }
+    list.append(list.empty() ? "" : ", ").append(info.name);
+  }
+  return {Code::kNotFound, "device '" + settings.device + "' does not exist for transport '" + settings.transport +
+                               "'; found: " + (list.empty() ? "none" : list)};
+}
+
+Status DataPlane::open_queues(const NodeSettings& settings) {
+  QueueParams data;
+  const DeviceCaps& caps = device_->caps();
+  data.tx_depth = settings.tx_depth != 0 ? static_cast<uint32_t>(settings.tx_depth) : caps.tx_depth;
+  data.rx_depth = std::min(caps.rx_depth, static_cast<uint32_t>(settings.rx_slots_max));
+  data.max_paths = static_cast<uint32_t>(settings.max_peers);
+  data.msg_bytes = slot_bytes_;
+  if (caps.max_msg_bytes != 0 && caps.max_msg_bytes < slot_bytes_)
+    return {Code::kLimit, "slot-size " + std::to_string(settings.slot_size) + ": device " + device_->info().name +
+                              " takes messages of at most " + std::to_string(caps.max_msg_bytes) + " bytes; lower slot-size"};
+  for (uint32_t w = 0; w < settings.workers; ++w) {
+    queues_.emplace_back();
+    if (Status s = device_->open_queue(data, &queues_.back()); !s.ok()) return s;
+  }
+  QueueParams ctrl = data;
+  ctrl.tx_depth = std::min(caps.tx_depth, kCtrlTxSlots);
+  ctrl.rx_depth = caps.rx_depth;
+  ctrl.msg_bytes = frame_bytes_;
+  return device_->open_queue(ctrl, &ctrl_queue_);
+}
+
+Status DataPlane::make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_ptr<Extent>* out) {
+  char name[24];
+  std::snprintf(name, sizeof name, "sluice_%u", g_extent_number.fetch_add(1) % 1000000u);
+  std::unique_ptr<Extent> made;
+  if (Status s = Extent::make(region_kind_, name, slots, slot_bytes, &made); !s.ok()) return s;
+  hugepages_ = hugepages_ || made->region().kind() == RegionKind::kHuge;
+  if (device_->caps().needs_local_reg) {
+    if (Status s = device_->reg(made->region(), 0, false); !s.ok()) return s;
+    registered_.push_back(&made->region());
+  }
+  *out = std::move(made);
+  return Code::kOk;
+}
+
+void DataPlane::free_extent(std::unique_ptr<Extent> extent) {
+  if (std::erase(registered_, &extent->region()) == 0) return;
+  if (Status s = device_->dereg(extent->region(), 0); !s.ok()) log_warn("memory", "deregister: " + s.describe());
+}
+
+Status DataPlane::open_pools(const NodeSettings& settings) {
+  const auto fill = [this](BouncePool& pool, uint64_t slots, uint64_t extent_slots) -> Status {
+    for (uint64_t left = slots; left != 0;) {
+      const auto n = static_cast<uint32_t>(std::min(left, extent_slots));
+      std::unique_ptr<Extent> extent;
+      if (Status s = make_extent(n, pool.slot_bytes(), &extent); !s.ok()) return s;
+      ExtentId id;
+      if (const Code code = pool.add_extent(std::move(extent), &id); code != Code::kOk)
+        return {code, "rx-slots: more than " + std::to_string(BouncePool::kMaxExtents) + " extents; raise extent-slots"};
+      left -= n;
+    }
+    return Code::kOk;
+  };
+  for (uint32_t w = 0; w < settings.workers; ++w) {
+    rx_.push_back(std::make_unique<BouncePool>(slot_bytes_, uint16_t{0}));
+    tx_.push_back(std::make_unique<BouncePool>(slot_bytes_, uint16_t{0}));
+    if (Status s = fill(*rx_.back(), settings.rx_slots, settings.extent_slots); !s.ok()) return s;
+    if (Status s = fill(*tx_.back(), settings.tx_slots, settings.tx_slots); !s.ok()) return s;
+  }
+  ctrl_rx_ = std::make_unique<BouncePool>(frame_bytes_, uint16_t{0});
+  ctrl_tx_ = std::make_unique<BouncePool>(frame_bytes_, uint16_t{0});
+  if (Status s = fill(*ctrl_rx_, kFirstSessions * kCtrlSlotsPerSession, UINT32_MAX); !s.ok()) return s;
+  return fill(*ctrl_tx_, kCtrlTxSlots, kCtrlTxSlots);
+}
+
+Status DataPlane::open_mailboxes(const NodeSettings& settings) {
+  if (Status s = from_service_.open(kMailbox); !s.ok()) return s;
+  if (Status s = to_service_.open(kMailbox); !s.ok()) return s;
+  for (uint32_t w = 0; w < settings.workers; ++w) {
+    to_worker_.push_back(std::make_unique<Mailbox<ToWorker>>());
+    to_control_.push_back(std::make_unique<Mailbox<ToControl>>());
+    if (Status s = to_worker_.back()->open(kMailbox); !s.ok()) return s;
+    if (Status s = to_control_.back()->open(kMailbox); !s.ok()) return s;
+  }
+  return notifies_.open(kInboxNotifies, frame_bytes_);
+}
+
+void DataPlane::make_agents(const NodeSettings& settings) {
+  const uint64_t us = ticks_per_us_;
+  WorkerParams w;
+  w.ticks = tsc_now;
+  w.slot_bytes = slot_bytes_;
+  w.max_lanes = static_cast<uint32_t>(settings.max_peers);
+  w.max_tasks = static_cast<uint32_t>(settings.max_tasks);
+  w.max_buffers = kMaxExports;
+  w.rx_slots_max = static_cast<uint32_t>(settings.rx_slots_max);
+  w.ticks_per_us = us;
+  w.task_timeout = settings.task_timeout_ms * 1000 * us;
+  w.probe_first = settings.credit_probe_us * us;
+  w.probe_max = kProbeMaxUs * us;
+  w.lease = settings.lease_ms * 1000 * us;
+  w.verify_crc = settings.verify_crc;
+  w.idle_poll_costly = device_->caps().idle_poll_costly;
+  ControlParams c;
+  for (uint16_t i = 0; i < settings.workers; ++i) {
+    w.id = WorkerId{i};
+    w.queue = queues_[i].get();
+    w.rx_pool = rx_[i].get();
+    w.tx_pool = tx_[i].get();
+    w.inbox = to_worker_[i].get();
+    w.control = to_control_[i].get();
+    workers_.push_back(std::make_unique<Worker>(w));
+    c.to_worker.push_back(to_worker_[i].get());
+    c.from_worker.push_back(to_control_[i].get());
+  }
+  c.queue = ctrl_queue_.get();
+  c.rx_pool = ctrl_rx_.get();
+  c.tx_pool = ctrl_tx_.get();
+  c.from_service = &from_service_;
+  c.to_service = &to_service_;
+  c.notifies = &notifies_;
+  c.max_peers = static_cast<uint32_t>(settings.max_peers);
+  c.frame_bytes = frame_bytes_;
+  c.session_floor = static_cast<uint32_t>(settings.session_floor);
+  c.slot_bytes = slot_bytes_;
+  c.extent_slots = static_cast<uint32_t>(settings.extent_slots);
+  c.rx_slots = std::min(static_cast<uint32_t>(settings.rx_slots), queues_[0]->depth().rx);
+  c.rx_slots_min = static_cast<uint32_t>(settings.rx_slots_min);
+  c.rx_slots_max = std::min(static_cast<uint32_t>(settings.rx_slots_max), queues_[0]->depth().rx);
+  c.ack_delay = kAckDelayUs * us;
+  c.ctrl_ack_delay = kCtrlAckDelayUs * us;
+  c.retry = kRetryUs * us;
+  c.retry_max = kRetryMaxUs * us;
+  c.shrink_idle = settings.shrink_idle_ms * 1000 * us;
+  c.fence_idle = kFenceIdleUs * us;
+  c.idle_poll_costly = device_->caps().idle_poll_costly;
+  control_ = std::make_unique<Control>(c);
+}
+
+}  // namespace sluice

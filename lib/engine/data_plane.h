@@ -1,0 +1,87 @@
+/// @file data_plane.h
+/// The moving parts of a node, built from its settings: device, queues, bounce pools, mailboxes and agents.
+///
+/// Model    One queue and one pair of pools for each worker, one for the control core. build() opens everything; the
+///          agents are then turned by runners or by progress().
+/// Threads  build(), make_extent(), free_extent() and the destructor: the thread that owns the node, one at a time.
+/// Memory   Owns all of it. Extents that are made here are registered here, and deregistered before they are freed.
+/// Errors   Status with a line that names the setting, device or limit.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "agent/control.h"
+#include "agent/mailbox.h"
+#include "agent/messages.h"
+#include "agent/notify_inbox.h"
+#include "agent/worker.h"
+#include "base/status.h"
+#include "env/settings.h"
+#include "mem/bounce_pool.h"
+#include "xport/driver.h"
+
+namespace sluice {
+
+/// Control receives and sends for one session: a full window, and half as many CTRL_ACKs.
+inline constexpr uint32_t kCtrlSlotsPerSession = CtrlChannel::kWindow * 3 / 2;
+inline constexpr uint32_t kMaxExports = 4096;
+
+uint64_t tsc_now() noexcept;
+
+class DataPlane {
+ public:
+  /// @pre EAL is up.
+  static Status build(const NodeSettings& settings, std::unique_ptr<DataPlane>* out);
+  ~DataPlane();
+  DataPlane(const DataPlane&) = delete;
+  DataPlane& operator=(const DataPlane&) = delete;
+
+  Status make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_ptr<Extent>* out);
+  void free_extent(std::unique_ptr<Extent> extent);
+
+  uint32_t workers() const noexcept { return static_cast<uint32_t>(workers_.size()); }
+  Worker& worker(uint32_t i) noexcept { return *workers_[i]; }
+  Control& control() noexcept { return *control_; }
+  Queue& worker_queue(uint32_t i) noexcept { return *queues_[i]; }
+  Queue& control_queue() noexcept { return *ctrl_queue_; }
+  const Device& device() const noexcept { return *device_; }
+  Mailbox<FromService>& to_control() noexcept { return from_service_; }
+  Mailbox<ToService>& from_control() noexcept { return to_service_; }
+  NotifyInbox& notifies() noexcept { return notifies_; }
+  uint32_t slot_bytes() const noexcept { return slot_bytes_; }    ///< Of data slots, header included.
+  uint32_t max_window() const noexcept { return max_window_; }    ///< The most slots one session is ever granted.
+  uint64_t ticks_per_us() const noexcept { return ticks_per_us_; }
+  bool hugepages() const noexcept { return hugepages_; }
+
+ private:
+  DataPlane() = default;
+  Status open_device(const NodeSettings& settings);
+  Status open_queues(const NodeSettings& settings);
+  Status open_pools(const NodeSettings& settings);
+  Status open_mailboxes(const NodeSettings& settings);
+  void make_agents(const NodeSettings& settings);
+
+  RegionKind region_kind_ = RegionKind::kBest;
+  uint32_t slot_bytes_ = 0, max_window_ = 0, frame_bytes_ = 0;
+  uint64_t ticks_per_us_ = 1;
+  bool hugepages_ = false;
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<Device> device_;
+  std::vector<Region*> registered_;
+  std::unique_ptr<BouncePool> ctrl_rx_, ctrl_tx_;
+  std::vector<std::unique_ptr<BouncePool>> rx_, tx_;
+  std::unique_ptr<Queue> ctrl_queue_;
+  std::vector<std::unique_ptr<Queue>> queues_;
+  Mailbox<FromService> from_service_;
+  Mailbox<ToService> to_service_;
+  std::vector<std::unique_ptr<Mailbox<ToWorker>>> to_worker_;
+  std::vector<std::unique_ptr<Mailbox<ToControl>>> to_control_;
+  NotifyInbox notifies_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Control> control_;
+};
+
+}  // namespace sluice

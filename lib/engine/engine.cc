@@ -1,0 +1,246 @@
+#include "engine/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/log.h"
+#include "engine/node.h"
+#include "engine/port_impl.h"
+#include "env/eal.h"
+
+namespace sluice {
+namespace {
+constexpr uint32_t kMaxNotifiesInFlight = PortRings::kNotifies;
+
+// A worker without a CPU of its own may run on any that the process may use.
+void unpin() noexcept {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const int cpu : read_eal_facts().allowed_cpus) CPU_SET(static_cast<size_t>(cpu), &all);
+  (void)sched_setaffinity(0, sizeof all, &all);
+}
+}  // namespace
+
+Status Engine::start(const NodeSettings& settings, const RunOptions& options, std::unique_ptr<Engine>* out) {
+  auto node = std::make_unique<Node>(settings);
+  if (Status s = node->start(options); !s.ok()) return s;
+  *out = std::move(node);
+  return Code::kOk;
+}
+
+Status Node::start(const RunOptions& options) {
+  if (Status s = start_eal_for(options); !s.ok()) return s;
+  if (Status s = DataPlane::build(settings_, &plane_); !s.ok()) return s;
+  std::function<void()> pump;
+  if (!options.own_lcores) pump = [this] { (void)progress(); };
+  service_ = std::make_unique<Service>(settings_, plane_.get(), &memory_, &segments_, &lock_, std::move(pump));
+  if (Status s = launch_runners(options); !s.ok()) return s;
+  return service_->start();
+}
+
+Status Node::start_eal_for(const RunOptions& options) {
+  EalOptions eal;
+  eal.user_args = options.eal_args;
+  eal.hugepages = settings_.hugepages == "on" ? HugePolicy::kOn
+                  : settings_.hugepages == "off" ? HugePolicy::kOff : HugePolicy::kAuto;
+  if (options.own_lcores) {
+    eal.worker_cpus = settings_.cpus;
+    const std::vector<int> allowed = read_eal_facts().allowed_cpus;
+    for (size_t i = eal.worker_cpus.size(); i < settings_.workers; ++i)
+      eal.worker_cpus.push_back(allowed[i % allowed.size()]);
+  }
+  return start_eal(eal);
+}
+
+// Worker 0 shares its lcore with the control core and the application's agents: one busy thread for a node with one
+// worker.
+Status Node::launch_runners(const RunOptions& options) {
+  const IdlePolicy policy = settings_.idle == "busy" ? IdlePolicy::kBusy : IdlePolicy::kAdaptive;
+  const std::vector<unsigned> lcores = worker_lcores();
+  if (options.own_lcores && lcores.size() < plane_->workers())
+    return {Code::kLimit, "workers " + std::to_string(plane_->workers()) + ": EAL has " + std::to_string(lcores.size()) +
+                              " worker lcores; give it more (-l or --lcores), or lower workers"};
+  for (uint32_t w = 0; w < plane_->workers(); ++w) {
+    std::vector<Agent*> agents;
+    if (w == 0) agents = options.extra_agents;
+    agents.push_back(&plane_->worker(w));
+    if (w == 0) agents.push_back(&plane_->control());
+    runners_.push_back(std::make_unique<Runner>(std::move(agents), options.own_lcores ? policy : IdlePolicy::kBusy,
+                                                tsc_now, plane_->ticks_per_us()));
+    if (!options.own_lcores) continue;
+    const bool pinned = w < settings_.cpus.size() || !options.eal_args.empty();
+    Runner* runner = runners_.back().get();
+    const Status s = launch(lcores[w], [runner, pinned] {
+      if (!pinned) unpin();
+      runner->run();
+    });
+    if (!s.ok()) return s;
+    lcores_.push_back(lcores[w]);
+  }
+  return Code::kOk;
+}
+
+Node::~Node() {
+  if (!stopped_) (void)stop(0).ok();
+}
+
+Status Node::register_memory(void* addr, uint64_t bytes, MemoryHandle* out) {
+  std::unique_ptr<Region> region;
+  if (Status s = Region::import(addr, bytes, &region); !s.ok()) return s;
+  const std::lock_guard lock(lock_);
+  return memory_.add(std::move(region), out);
+}
+
+Status Node::allocate_buffer(uint64_t bytes, ManagedBuffer* out) {
+  std::unique_ptr<Region> region;
+  const RegionKind kind = settings_.hugepages == "on" ? RegionKind::kHuge
+                          : settings_.hugepages == "off" ? RegionKind::kPlain : RegionKind::kBest;
+  if (Status s = Region::create(kind, bytes, &region); !s.ok()) return s;
+  out->addr = region->base();
+  out->bytes = bytes;
+  const std::lock_guard lock(lock_);
+  return memory_.add(std::move(region), &out->memory);
+}
+
+Status Node::unregister_memory(MemoryHandle memory) {
+  const std::lock_guard lock(lock_);
+  return memory_.remove(memory);
+}
+
+Status Node::export_memory(std::string_view name, MemoryHandle memory) {
+  const std::lock_guard lock(lock_);
+  MemoryTable::Exported exported{};
+  if (Status s = memory_.export_memory(name, memory, &exported); !s.ok()) return s;
+  service_->set_buffer(exported);
+  return Code::kOk;
+}
+
+Status Node::withdraw_segment(std::string_view name) {
+  std::vector<MemoryTable::Exported> buffers;
+  {
+    const std::lock_guard lock(lock_);
+    if (Status s = memory_.withdraw(name, &buffers); !s.ok()) return s;
+  }
+  for (const MemoryTable::Exported& buffer : buffers) {
+    service_->clear_buffer(buffer.id);
+    const std::lock_guard lock(lock_);
+    memory_.forget(buffer.id);
+  }
+  return Code::kOk;
+}
+
+Status Node::open_segment(std::string_view node, std::string_view name, SegmentHandle* out) {
+  return service_->open_segment(node, name, out);
+}
+
+Status Node::segment_info(SegmentHandle segment, SegmentInfo* out) const {
+  const OpenSegment* found = segments_.find(segment);
+  if (found == nullptr) return {Code::kStale, "segment_info: the handle is not, or no longer, valid"};
+  *out = {found->node, found->name, {}};
+  for (const OpenSegment::Buffer& buffer : found->buffers) out->buffer_bytes.push_back(buffer.bytes);
+  return Code::kOk;
+}
+
+Status Node::close_segment(SegmentHandle segment) {
+  const std::lock_guard lock(lock_);
+  return segments_.close(segment);
+}
+
+Status Node::open_port(std::unique_ptr<Port>* out) {
+  auto rings = std::make_unique<PortRings>();
+  const auto notify_bytes = static_cast<uint32_t>(settings_.ctrl_slot_size - kFrameHeaderBytes - 2 * sizeof(uint32_t));
+  if (Status s = rings->open(plane_->workers(), static_cast<uint32_t>(settings_.port_ring), notify_bytes); !s.ok()) return s;
+  service_->add_port(rings.get());
+  *out = std::make_unique<PortImpl>(std::move(rings), &memory_, &segments_, static_cast<uint32_t>(settings_.max_peers),
+                                    [this](PortRings* r) { service_->remove_port(r); });
+  return Code::kOk;
+}
+
+Status Node::send_notify(SegmentHandle segment, std::string_view name, std::string_view message) {
+  const std::lock_guard lock(notify_lock_);
+  if (notify_port_ == nullptr)
+    if (Status s = open_port(&notify_port_); !s.ok()) return s;
+  (void)notify_port_->poll();
+  std::erase_if(notify_batches_, [&](BatchHandle b) { return notify_port_->release(b) == Code::kOk; });
+  if (notify_batches_.size() >= kMaxNotifiesInFlight)
+    return {Code::kAgain, std::to_string(kMaxNotifiesInFlight) + " notifies are on their way; try again"};
+  BatchHandle batch;
+  if (const Code code = notify_port_->allocate_batch(1, &batch); code != Code::kOk) return code;
+  const Code code = notify_port_->attach_notify(batch, segment, name, message);
+  if (code == Code::kOk) {
+    notify_batches_.push_back(batch);
+    return Code::kOk;
+  }
+  (void)notify_port_->release(batch);
+  if (code == Code::kLimit)
+    return {code, "notify of " + std::to_string(name.size() + message.size()) + " bytes: at most " +
+                      std::to_string(settings_.ctrl_slot_size - kFrameHeaderBytes - 8) + " fit; raise ctrl-slot-size"};
+  return code;
+}
+
+Status Node::take_notifies(size_t max, std::vector<NotifyMessage>* out) {
+  const std::lock_guard lock(notify_lock_);
+  NotifyInbox::Item item;
+  for (size_t i = 0; i < max && plane_->notifies().take(&item); ++i) {
+    out->push_back({service_->peer_name(item.peer, item.peer_generation), std::string(plane_->notifies().name(item)),
+                    std::string(plane_->notifies().message(item))});
+    plane_->notifies().done(item);
+  }
+  return Code::kOk;
+}
+
+uint32_t Node::progress() noexcept {
+  uint32_t work = 0;
+  if (lcores_.empty())
+    for (const auto& runner : runners_) work += runner->turn();
+  return work;
+}
+
+TransportInfo Node::transport() const {
+  TransportInfo info;
+  info.transport = settings_.transport;
+  info.provider = plane_->device().info().provider;
+  info.device = plane_->device().info().name;
+  info.listen_address = format_address(service_->listening());
+  info.workers = plane_->workers();
+  info.tx_depth = plane_->worker_queue(0).depth().tx;
+  info.rx_depth = plane_->worker_queue(0).depth().rx;
+  info.slot_bytes = plane_->slot_bytes();
+  info.hugepages = plane_->hugepages();
+  return info;
+}
+
+// What the application submitted and what peers are owed: quiet when both are nothing for a while.
+Status Node::wait_quiet(uint32_t deadline_ms) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+  NodeStats now = stats();
+  while (now.tasks_open != 0 && std::chrono::steady_clock::now() < until) {
+    if (lcores_.empty())
+      (void)progress();
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    now = stats();
+  }
+  if (now.tasks_open == 0) return Code::kOk;
+  return {Code::kTimeout, "stop: " + std::to_string(now.tasks_open) + " tasks were not final after " +
+                              std::to_string(deadline_ms) + " ms"};
+}
+
+Status Node::stop(uint32_t deadline_ms) {
+  if (stopped_) return Code::kOk;
+  stopped_ = true;
+  Status status = deadline_ms != 0 && plane_ != nullptr && service_ != nullptr ? wait_quiet(deadline_ms) : Status{};
+  notify_port_.reset();
+  if (service_ != nullptr) service_->stop(deadline_ms);
+  for (const auto& runner : runners_) runner->stop();
+  for (const unsigned lcore : lcores_) join(lcore);
+  runners_.clear();
+  service_.reset();
+  plane_.reset();
+  return status;
+}
+
+}  // namespace sluice

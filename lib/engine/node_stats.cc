@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include "engine/node.h"
+
+namespace sluice {
+
+NodeStats Node::stats() const {
+  constexpr auto read = [](const std::atomic<uint64_t>& c) { return c.load(std::memory_order_relaxed); };
+  NodeStats out;
+  for (uint32_t i = 0; i < plane_->workers(); ++i) {
+    const WorkerStats& w = plane_->worker(i).stats();
+    out.tasks_done += read(w.tasks_done);
+    out.tasks_failed += read(w.tasks_failed);
+    out.tasks_cancelled += read(w.tasks_cancelled);
+    out.bytes_sent += read(w.bytes_sent);
+    out.bytes_received += read(w.bytes_received);
+    out.messages_sent += read(w.messages_sent);
+    out.messages_received += read(w.messages_received);
+    out.waits += read(w.waits);
+    out.wait_max_ns = std::max(out.wait_max_ns, read(w.wait_max) * 1000 / plane_->ticks_per_us());
+    out.stalls_slot += read(w.stalls_slot);
+    out.stalls_depth += read(w.stalls_depth);
+    out.messages_refused += read(w.messages_refused);
+    out.lease_refusals += read(w.lease_refusals);
+    out.stale_messages += read(w.stale_messages);
+    out.tasks_open += static_cast<uint32_t>(read(w.tasks_open));
+    out.lanes += static_cast<uint32_t>(read(w.lanes));
+    out.rx_slots += static_cast<uint32_t>(read(w.rx_posted));
+    out.tx_slots_out += static_cast<uint32_t>(read(w.tx_out));
+  }
+  const ControlStats& c = plane_->control().stats();
+  out.frames_sent = read(c.frames_sent);
+  out.frames_received = read(c.frames_received);
+  out.frames_refused = read(c.frames_refused);
+  out.frame_repeats = read(c.frame_repeats);
+  out.violations = read(c.violations);
+  out.notifies_sent = read(c.notifies_sent);
+  out.notifies_received = read(c.notifies_received);
+  out.notifies_refused = read(c.notifies_refused);
+  out.peers = service_->peers_up();
+  out.extents = static_cast<uint32_t>(read(c.extents));
+  out.extents_min = static_cast<uint32_t>(read(c.extents_min));
+  out.extents_max = static_cast<uint32_t>(read(c.extents_max));
+  return out;
+}
+
+}  // namespace sluice

@@ -1,0 +1,294 @@
+#include "engine/service.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.h"
+#include "base/random.h"
+
+namespace sluice {
+namespace {
+constexpr int kActiveWaitMs = 1;  // while something is under way
+constexpr int kIdleWaitMs = 10;
+constexpr std::chrono::seconds kAgentAnswer{10};
+constexpr uint32_t kSessionsPerExtent = 8;
+constexpr uint32_t kSuspectBeats = 4;
+
+uint32_t name_key(PeerId id, uint16_t generation) noexcept { return uint32_t{raw(id)} << 16 | generation; }
+}  // namespace
+
+Service::Service(const NodeSettings& settings, DataPlane* plane, MemoryTable* memory, SegmentTable* segments,
+                 std::mutex* lock, std::function<void()> pump)
+    : settings_(settings), plane_(plane), memory_(memory), segments_(segments), lock_(lock), pump_(std::move(pump)),
+      incarnation_(Incarnation{random_u64()}), directory_(std::make_unique<P2pDirectory>()) {
+  peers_.resize(settings_.max_peers);
+}
+
+Service::~Service() { stop(0); }
+
+Status Service::start() {
+  OobConfig config;
+  config.hello.name = settings_.name;
+  config.hello.incarnation = incarnation_;
+  config.hello.transport = settings_.transport;
+  config.hello.provider = plane_->device().info().provider;
+  config.hello.features = {"data_nak"};
+  config.hello.max_message_bytes = plane_->slot_bytes();
+  config.hello.lease_ms = static_cast<uint32_t>(settings_.lease_ms);
+  config.secret = settings_.secret;
+  config.heartbeat_ms = static_cast<uint32_t>(settings_.heartbeat_ms);
+  config.suspect_ms = config.heartbeat_ms * kSuspectBeats;
+  config.lease_margin_ms = config.heartbeat_ms;
+  config.connect_ms = static_cast<uint32_t>(settings_.connect_timeout_ms);
+  config.max_peers = static_cast<uint32_t>(settings_.max_peers);
+  oob_ = std::make_unique<OobNode>(std::move(config), static_cast<OobEvents*>(this));
+  if (Status s = oob_->open(); !s.ok()) return s;
+  Address address;
+  if (Status s = parse_address(settings_.listen, AddressUse::kListen, 0, &address); !s.ok()) return s;
+  if (Status s = oob_->listen(address); !s.ok()) return s;
+  thread_ = std::thread([this] { run(); });
+  return Code::kOk;
+}
+
+void Service::run() {
+  (void)pthread_setname_np(pthread_self(), "sluice-service");
+  sigset_t all;
+  sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals are the application's threads' business
+  while (!end_.load()) turn();
+}
+
+void Service::turn() {
+  (void)oob_->turn(active_ ? kActiveWaitMs : kIdleWaitMs);
+  const std::lock_guard lock(*lock_);
+  std::array<ToService, 32> in;
+  for (uint32_t n = 0; (n = plane_->from_control().take(in)) != 0;)
+    for (uint32_t i = 0; i < n; ++i) on_control(in[i]);
+  while (!unsent_.empty() && plane_->to_control().put(unsent_.front())) unsent_.pop_front();
+  for (size_t i = 0; i < requests_.size();) {
+    const std::shared_ptr<OpenRequest> request = requests_[i];
+    if (!request->done) advance(*request);
+    if (request->done)
+      std::erase(requests_, request);
+    else
+      ++i;
+  }
+  active_ = !requests_.empty() || !unsent_.empty() || !tokens_.empty() || close_all_;
+  for (const PeerEntry& entry : peers_)
+    active_ = active_ || (entry.state != PeerState::kFree && entry.state != PeerState::kReady);
+  if (close_all_) close_all();
+}
+
+// Each peer is fenced first, then told; then what is still to be written goes out.
+void Service::close_all() {
+  bool closed = !oob_->has_output();
+  for (PeerEntry& entry : peers_) {
+    if (entry.state == PeerState::kFree || entry.lost) continue;
+    fault(entry, Code::kClosed);
+    closed = closed && entry.state == PeerState::kFree;
+  }
+  closed_all_ = closed;
+  if (closed) changed_.notify_all();
+}
+
+// Order matters, so what the mailbox has no room for waits here, with all that follows it.
+void Service::to_control(const FromService& m) {
+  if (!unsent_.empty() || !plane_->to_control().put(m)) unsent_.push_back(m);
+}
+
+void Service::on_control(const ToService& m) {
+  using Kind = ToService::Kind;
+  const auto known = [&]() -> PeerEntry* {
+    PeerEntry& entry = peers_[raw(m.peer)];
+    return entry.state != PeerState::kFree && entry.generation == m.a ? &entry : nullptr;
+  };
+  switch (m.kind) {
+    case Kind::kPeerReady:
+      if (PeerEntry* entry = known(); entry != nullptr && entry->state == PeerState::kUp) {
+        entry->state = PeerState::kReady;
+        peers_up_.fetch_add(1, std::memory_order_relaxed);
+      }
+      break;
+    case Kind::kPeerFault:
+      if (PeerEntry* entry = known(); entry != nullptr) {
+        log_warn("peer", "'" + entry->name + "' broke the protocol or is stuck (" + std::string(code_name(m.code)) +
+                             "): its connection is closed");
+        fault(*entry, m.code);
+      }
+      break;
+    case Kind::kPeerClosedBy:
+      if (PeerEntry* entry = known(); entry != nullptr) fault(*entry, Code::kClosed);
+      break;
+    case Kind::kPeerFenced:
+      if (PeerEntry* entry = known(); entry != nullptr && entry->state == PeerState::kFaulting && !entry->lost) {
+        const uint64_t final_ns = oob_close(*entry, "session ended");
+        lose(*entry, Code::kClosed, final_ns == 0 ? 0 : final_tick(final_ns));
+      }
+      break;
+    case Kind::kPeerGone:
+      delete m.peer_object;
+      sessions_ -= plane_->workers();
+      free_entry(peers_[raw(m.peer)]);
+      break;
+    case Kind::kWantExtent: grow(m.worker); break;
+    case Kind::kFreeExtent: plane_->free_extent(std::unique_ptr<Extent>(m.extent)); break;
+    case Kind::kBufferCleared:
+    case Kind::kPortRemoved:
+      if (const auto it = tokens_.find(m.b); it != tokens_.end()) it->second = true;
+      break;
+    case Kind::kDrained: drained_ = true; break;
+  }
+  changed_.notify_all();
+}
+
+// Milliseconds of mapping, touching and registering, away from every lcore.
+void Service::grow(WorkerId worker) {
+  FromService m{};
+  m.worker = worker;
+  std::unique_ptr<Extent> extent;
+  const Status made = plane_->make_extent(static_cast<uint32_t>(settings_.extent_slots), plane_->slot_bytes(), &extent);
+  m.kind = made.ok() ? FromService::Kind::kExtent : FromService::Kind::kNoExtent;
+  if (made.ok())
+    m.extent = extent.release();
+  else
+    log_warn("memory", "bounce memory cannot grow: " + made.describe());
+  to_control(m);
+}
+
+// Control receives for every session's window stand before the session does.
+void Service::ensure_ctrl_slots(uint32_t sessions) {
+  while (sessions > ctrl_sessions_) {
+    std::unique_ptr<Extent> extent;
+    const Status made = plane_->make_extent(kSessionsPerExtent * kCtrlSlotsPerSession,
+                                            static_cast<uint32_t>(settings_.ctrl_slot_size), &extent);
+    if (!made.ok()) {
+      log_error("memory", "control slots for another peer: " + made.describe());
+      return;
+    }
+    ctrl_sessions_ += kSessionsPerExtent;
+    FromService m{};
+    m.kind = FromService::Kind::kCtrlExtent;
+    m.extent = extent.release();
+    to_control(m);
+  }
+}
+
+// Until done() or the deadline; done() is asked under the lock. @return done().
+bool Service::wait(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
+                   const std::function<bool()>& done) {
+  if (!pump_) return changed_.wait_until(lock, until, done);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    lock.unlock();
+    pump_();
+    std::this_thread::yield();
+    lock.lock();
+  }
+  return true;
+}
+
+// Send @p m, whose answer carries @p token, and wait for it. The control core answers as long as it is turned.
+void Service::ask(FromService m, uint64_t token) {
+  std::unique_lock lock(*lock_);
+  tokens_[token] = false;
+  to_control(m);
+  oob_->wake();
+  const auto until = std::chrono::steady_clock::now() + kAgentAnswer;
+  if (!wait(lock, until, [&] { return tokens_[token]; })) log_error("service", "an agent does not answer: is its lcore blocked?");
+  tokens_.erase(token);
+}
+
+void Service::add_port(PortRings* port) {
+  FromService m{};
+  m.kind = FromService::Kind::kAddPort;
+  m.port = port;
+  const std::lock_guard lock(*lock_);
+  to_control(m);
+}
+
+void Service::remove_port(PortRings* port) {
+  FromService m{};
+  m.kind = FromService::Kind::kRemovePort;
+  m.port = port;
+  ask(m, reinterpret_cast<uint64_t>(port));
+}
+
+void Service::set_buffer(const MemoryTable::Exported& buffer) {
+  FromService m{};
+  m.kind = FromService::Kind::kSetBuffer;
+  m.a = buffer.id;
+  m.b = buffer.bytes;
+  m.base = buffer.base;
+  to_control(m);
+}
+
+void Service::clear_buffer(uint32_t id) {
+  FromService m{};
+  m.kind = FromService::Kind::kClearBuffer;
+  m.a = id;
+  {
+    const std::lock_guard lock(*lock_);
+    m.b = next_id_++;
+  }
+  ask(m, m.b);
+}
+
+std::string Service::peer_name(PeerId id, uint16_t generation) const {
+  const std::lock_guard lock(*lock_);
+  const auto it = names_.find(name_key(id, generation));
+  return it == names_.end() ? "?" : it->second;
+}
+
+Status Service::open_segment(std::string_view node, std::string_view name, SegmentHandle* out) {
+  auto request = std::make_shared<OpenRequest>();
+  request->shown = node;
+  request->name = name;
+  if (Status s = directory_->lookup(node, &request->address); !s.ok()) return s;
+  if (Status s = resolve(request->address, AddressUse::kConnect, &request->targets); !s.ok()) return s;
+  std::unique_lock lock(*lock_);
+  request->id = next_id_++;
+  requests_.push_back(request);
+  oob_->wake();
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(settings_.connect_timeout_ms + settings_.heartbeat_ms);
+  if (!wait(lock, until, [&] { return request->done; })) {
+    std::erase(requests_, request);
+    return {Code::kTimeout, "open segment '" + request->name + "' of " + request->shown + ": no answer within " +
+                                std::to_string(settings_.connect_timeout_ms) + " ms (" +
+                                (request->asked   ? "the peer did not answer the query"
+                                 : request->dialing ? "not connected"
+                                                    : "the paths did not come up") +
+                                "); is the node alive, and reachable by transport " + settings_.transport + "?"};
+  }
+  *out = request->handle;
+  return request->status;
+}
+
+// Fence every session, tell the peers, and give them their time to hear it.
+void Service::stop(uint32_t deadline_ms) {
+  if (!thread_.joinable()) return;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+  if (deadline_ms != 0) {
+    std::unique_lock lock(*lock_);
+    FromService drain{};
+    drain.kind = FromService::Kind::kDrain;
+    drain.a = uint64_t{deadline_ms} * 1000 * plane_->ticks_per_us() / 2;
+    to_control(drain);
+    oob_->wake();
+    (void)wait(lock, until, [&] { return drained_; });
+    close_all_ = true;
+    oob_->wake();
+    (void)wait(lock, until, [&] { return closed_all_; });
+  }
+  end_.store(true);
+  oob_->wake();
+  thread_.join();
+  const std::lock_guard lock(*lock_);
+  for (const auto& request : requests_) finish(*request, {Code::kClosed, "the engine is stopping"});
+  changed_.notify_all();
+}
+
+}  // namespace sluice
