@@ -161,6 +161,19 @@ bool BouncePool::find(SlotHandle handle, Slot* slot) const noexcept {
   return true;
 }
 
+bool BouncePool::is_retiring(SlotHandle handle) const noexcept {
+  return (retiring_mask_ >> (extent_of(handle) % kMaxExtents) & 1) != 0;
+}
+
+uint32_t BouncePool::extent_slots(ExtentId id) const noexcept {
+  return raw(id) < kMaxExtents ? entries_[raw(id)].slots : 0;
+}
+
+SlotHandle BouncePool::handle_of(ExtentId id, uint32_t index) const noexcept {
+  if (index >= extent_slots(id)) return SlotHandle::kNone;
+  return static_cast<SlotHandle>(uint64_t{entries_[raw(id)].tag} << 32 | index);
+}
+
 // The entry of a slot that is out; null for any other handle.
 BouncePool::Entry* BouncePool::entry_out(SlotHandle handle) const noexcept {
   const uint32_t id = extent_of(handle);
