@@ -22,15 +22,18 @@ bool all_digits(std::string_view text) noexcept {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+/// inet_pton() reads up to a NUL, and what stands behind one must not pass for an address.
+bool has_nul(std::string_view text) noexcept { return text.find('\0') != std::string_view::npos; }
+
 bool is_v4(std::string_view host) {
   in_addr scratch;
-  return inet_pton(AF_INET, std::string(host).c_str(), &scratch) == 1;
+  return !has_nul(host) && inet_pton(AF_INET, std::string(host).c_str(), &scratch) == 1;
 }
 
 /// Without its zone.
 bool is_v6(std::string_view host) {
   in6_addr scratch;
-  return inet_pton(AF_INET6, std::string(host).c_str(), &scratch) == 1;
+  return !has_nul(host) && inet_pton(AF_INET6, std::string(host).c_str(), &scratch) == 1;
 }
 
 bool name_char(char c) noexcept {

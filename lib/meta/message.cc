@@ -17,7 +17,10 @@ Status over(const char* what, size_t have, size_t cap) {
 
 /// A text for people, so short and plain that the peer's parser takes it (a byte that is no UTF-8 becomes three).
 std::string cut(const std::string& text) {
-  std::string out = text.substr(0, kMaxTextBytes / 3);
+  size_t end = std::min(text.size(), kMaxTextBytes / 3);
+  if (end < text.size())
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a character
+  std::string out = text.substr(0, end);
   std::replace_if(out.begin(), out.end(), is_control, '?');
   return out;
 }

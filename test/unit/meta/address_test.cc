@@ -88,6 +88,14 @@ TEST(Address, UnprintableInputIsShownSafely) {
   EXPECT_NE(status.text().find("a?b?:1"), std::string::npos) << status.text();
 }
 
+TEST(Address, NulEndsNothing) {
+  using std::string_view_literals::operator""sv;
+  for (const std::string_view text : {"[::1\0|]:1"sv, "::1\0"sv, "1.2.3.4\0:1"sv, "host\0:1"sv}) {
+    Address got;
+    EXPECT_EQ(parse_address(text, kC, 7000, &got).code(), Code::kBadArgument) << text.size();
+  }
+}
+
 TEST(Address, ResolvesBothFamilies) {
   for (const char* text : {"127.0.0.1:7000", "[::1]:7000"}) {
     Address address;
