@@ -49,8 +49,8 @@ uint64_t tsc_now() noexcept { return rte_rdtsc(); }
 Status DataPlane::build(const NodeSettings& settings, std::unique_ptr<DataPlane>* out) {
   std::unique_ptr<DataPlane> made(new DataPlane);
   made->ticks_per_us_ = std::max<uint64_t>(1, rte_get_tsc_hz() / 1'000'000);
-  made->slot_bytes_ = static_cast<uint32_t>(settings.slot_size + kMsgHeaderBytes);
-  made->frame_bytes_ = static_cast<uint32_t>(settings.ctrl_slot_size);
+  made->slot_bytes_ = static_cast<uint32_t>(settings.slot_bytes + kMsgHeaderBytes);
+  made->frame_bytes_ = static_cast<uint32_t>(settings.ctrl_slot_bytes);
   made->max_window_ = static_cast<uint32_t>(std::min<uint64_t>(settings.rx_slots_max, Session::kMaxWindow));
   if (settings.hugepages == "on") made->region_kind_ = RegionKind::kHuge;
   if (settings.hugepages == "off") made->region_kind_ = RegionKind::kPlain;
@@ -101,7 +101,7 @@ Status DataPlane::open_queues(const NodeSettings& settings) {
   data.max_paths = static_cast<uint32_t>(settings.max_peers);
   data.msg_bytes = slot_bytes_;
   if (caps.max_msg_bytes != 0 && caps.max_msg_bytes < slot_bytes_)
-    return {Code::kLimit, "slot-size " + std::to_string(settings.slot_size) + ": device " + device_->info().name +
+    return {Code::kLimit, "slot-size " + std::to_string(settings.slot_bytes) + ": device " + device_->info().name +
                               " takes messages of at most " + std::to_string(caps.max_msg_bytes) + " bytes; lower slot-size"};
   for (uint32_t w = 0; w < settings.workers; ++w) {
     queues_.emplace_back();

@@ -19,7 +19,7 @@
 #include "agent/notify_inbox.h"
 #include "agent/worker.h"
 #include "base/status.h"
-#include "env/settings.h"
+#include "env/node_settings.h"
 #include "mem/bounce_pool.h"
 #include "xport/driver.h"
 

@@ -58,7 +58,7 @@ Status Node::start_eal_for(const RunOptions& options) {
 // Worker 0 shares its lcore with the control core and the application's agents: one busy thread for a node with one
 // worker.
 Status Node::launch_runners(const RunOptions& options) {
-  const IdlePolicy policy = settings_.idle == "busy" ? IdlePolicy::kBusy : IdlePolicy::kAdaptive;
+  const IdlePolicy policy = settings_.adaptive_idle ? IdlePolicy::kAdaptive : IdlePolicy::kBusy;
   const std::vector<unsigned> lcores = worker_lcores();
   if (options.own_lcores && lcores.size() < plane_->workers())
     return {Code::kLimit, "workers " + std::to_string(plane_->workers()) + ": EAL has " + std::to_string(lcores.size()) +
@@ -151,7 +151,7 @@ Status Node::close_segment(SegmentHandle segment) {
 
 Status Node::open_port(std::unique_ptr<Port>* out) {
   auto rings = std::make_unique<PortRings>();
-  const auto notify_bytes = static_cast<uint32_t>(settings_.ctrl_slot_size - kFrameHeaderBytes - 2 * sizeof(uint32_t));
+  const auto notify_bytes = static_cast<uint32_t>(settings_.ctrl_slot_bytes - kFrameHeaderBytes - 2 * sizeof(uint32_t));
   if (Status s = rings->open(plane_->workers(), static_cast<uint32_t>(settings_.port_ring), notify_bytes); !s.ok()) return s;
   service_->add_port(rings.get());
   *out = std::make_unique<PortImpl>(std::move(rings), &memory_, &segments_, static_cast<uint32_t>(settings_.max_peers),
@@ -177,7 +177,7 @@ Status Node::send_notify(SegmentHandle segment, std::string_view name, std::stri
   (void)notify_port_->release(batch);
   if (code == Code::kLimit)
     return {code, "notify of " + std::to_string(name.size() + message.size()) + " bytes: at most " +
-                      std::to_string(settings_.ctrl_slot_size - kFrameHeaderBytes - 8) + " fit; raise ctrl-slot-size"};
+                      std::to_string(settings_.ctrl_slot_bytes - kFrameHeaderBytes - 8) + " fit; raise ctrl-slot-size"};
   return code;
 }
 

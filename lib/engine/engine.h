@@ -19,7 +19,7 @@
 
 namespace sluice {
 
-struct NodeSettings;  // env/settings.h: every setting with its unit, default and range
+struct NodeSettings;  // env/node_settings.h: every setting with its unit, default and range
 class Agent;          // agent/agent.h
 
 /// How a node is run.

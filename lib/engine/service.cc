@@ -163,7 +163,7 @@ void Service::ensure_ctrl_slots(uint32_t sessions) {
   while (sessions > ctrl_sessions_) {
     std::unique_ptr<Extent> extent;
     const Status made = plane_->make_extent(kSessionsPerExtent * kCtrlSlotsPerSession,
-                                            static_cast<uint32_t>(settings_.ctrl_slot_size), &extent);
+                                            static_cast<uint32_t>(settings_.ctrl_slot_bytes), &extent);
     if (!made.ok()) {
       log_error("memory", "control slots for another peer: " + made.describe());
       return;

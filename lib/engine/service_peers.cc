@@ -139,7 +139,7 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
     s.slot_bytes = plane_->slot_bytes();
     s.requests = static_cast<uint32_t>(settings_.requests);
     s.peer_slot_bytes = theirs.slot_bytes;
-    s.frame_bytes = static_cast<uint32_t>(settings_.ctrl_slot_size);
+    s.frame_bytes = static_cast<uint32_t>(settings_.ctrl_slot_bytes);
     s.naks = entry.naks;
     LaneParams l{s.lane, entry.generation, peer->path, s.id, static_cast<uint16_t>(lane.lane), theirs.slot_bytes, s.requests, lane.address};
     peer->sessions.push_back(std::make_unique<Session>(s));

@@ -12,16 +12,17 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "env/settings.h"
+#include "env/node_settings.h"
 
 namespace sluice::test {
 
 inline NodeSettings small_settings(const std::string& name) {
   NodeSettings s;
+  EXPECT_TRUE(read_node_settings(Settings({node_rows()}), &s).ok());
   s.name = name;
   s.listen = "127.0.0.1:0";
   s.transport = "loop_twosided";
-  s.slot_size = 16384;
+  s.slot_bytes = 16384;
   s.rx_slots = 64;
   s.rx_slots_min = 64;
   s.rx_slots_max = 256;
