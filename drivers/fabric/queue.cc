@@ -15,14 +15,33 @@ uint32_t FabricQueue::take(uint32_t* free_list) noexcept {
   return index;
 }
 
-void* FabricQueue::context_of(uint32_t index) noexcept {
-  return context_base_ + (static_cast<size_t>(index) << context_shift_);
+void FabricQueue::untake(uint32_t* free_list, uint32_t index) noexcept {
+  Record& record = records_[index];
+  record.state = State::kFree;
+  record.next = *free_list;
+  *free_list = index;
+  ++record.generation;
 }
 
+void* FabricQueue::context_of(uint32_t index) noexcept {
+  if (!contexts_.empty()) return &contexts_[index];
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(records_[index].generation) << 32 | index);
+}
+
+/// @return kNone for a context that is no outstanding record's: an entry without context (remote writes with data give
+/// those), one told twice, one of an op that was given up.
 uint32_t FabricQueue::index_of(const void* context) const noexcept {
-  const auto offset = reinterpret_cast<uintptr_t>(context) - reinterpret_cast<uintptr_t>(context_base_);
-  const uintptr_t index = offset >> context_shift_;
-  return index < records_.size() ? static_cast<uint32_t>(index) : kNone;
+  const auto value = reinterpret_cast<uintptr_t>(context);
+  uint32_t index = static_cast<uint32_t>(value);
+  uint32_t generation = static_cast<uint32_t>(value >> 32);
+  if (!contexts_.empty()) {
+    const uintptr_t offset = value - reinterpret_cast<uintptr_t>(contexts_.data());
+    if (offset >= contexts_.size() * sizeof(fi_context2)) return kNone;
+    index = static_cast<uint32_t>(offset / sizeof(fi_context2));
+    generation = records_[index].generation;
+  }
+  if (index >= records_.size() || records_[index].generation != generation) return kNone;
+  return index;
 }
 
 int64_t FabricQueue::post_one(const Op& op, const Route& route, void* context) noexcept {
@@ -53,9 +72,7 @@ uint32_t FabricQueue::post(std::span<const Op> ops) noexcept {
     Route& route = routes_[record.route];
     const int64_t ret = post_one(op, route, context_of(index));
     if (ret == -FI_EAGAIN) {
-      record.state = State::kFree;
-      record.next = free_tx_;
-      free_tx_ = index;
+      untake(&free_tx_, index);
       break;
     }
     if (ret == 0) [[likely]] {
@@ -82,9 +99,7 @@ uint32_t FabricQueue::refill(std::span<const RecvBuf> bufs) noexcept {
     const int64_t ret =
         fi_recv(ep_.get(), buf.addr, buf.bytes, reinterpret_cast<void*>(buf.desc), FI_ADDR_UNSPEC, context_of(index));
     if (ret == -FI_EAGAIN) {
-      record.state = State::kFree;
-      record.next = free_rx_;
-      free_rx_ = index;
+      untake(&free_rx_, index);
       break;
     }
     if (ret != 0) [[unlikely]]
@@ -119,24 +134,29 @@ void FabricQueue::release(uint32_t index, Code code, uint64_t bytes, Completion*
   Record& record = records_[index];
   const bool receive = index >= tx_depth_;
   *out = {record.cookie, static_cast<uint32_t>(bytes), receive ? CompletionKind::kRecv : CompletionKind::kOp, code};
-  record.state = State::kFree;
-  uint32_t& free_list = receive ? free_rx_ : free_tx_;
-  record.next = free_list;
-  free_list = index;
+  if (record.lost) [[unlikely]] {
+    record.state = State::kLost;
+  } else {
+    untake(receive ? &free_rx_ : &free_tx_, index);
+  }
   if (record.route == kNone) return;
   Route& route = routes_[record.route];
   if (--route.outstanding == 0 && route.closing) [[unlikely]]
     drop_route(record.route);
 }
 
-/// @return false for a context that is none of an outstanding op's: an entry without context (remote writes with data
-/// give those), or one told twice.
+/// @return whether @p out was filled.
 bool FabricQueue::finish(const void* context, Code code, uint64_t bytes, Completion* out) noexcept {
   const uint32_t index = index_of(context);
-  if (index == kNone || records_[index].state != State::kPosted) [[unlikely]]
+  if (index == kNone) [[unlikely]]
     return false;
-  release(index, code, bytes, out);
-  return true;
+  if (records_[index].state == State::kPosted) [[likely]] {
+    release(index, code, bytes, out);
+    return true;
+  }
+  records_[index].lost = false;  // it came after all
+  if (records_[index].state == State::kLost) untake(&free_tx_, index);
+  return false;
 }
 
 uint32_t FabricQueue::poll(std::span<Completion> out) noexcept {

@@ -80,21 +80,12 @@ void FabricQueue::make_tables(uint32_t max_paths) {
   records_.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
     const bool last = i + 1 == tx_depth_ || i + 1 == count;
-    records_[i] = {0, last ? kNone : i + 1, kNone, State::kFree, Code::kOk};
+    records_[i] = {0, last ? kNone : i + 1, kNone, 1, State::kFree, Code::kOk, false};
   }
   free_tx_ = 0;
   free_rx_ = tx_depth_;
-  if ((info_->mode & (FI_CONTEXT | FI_CONTEXT2)) != 0) {
-    contexts_.resize(count);
-    context_base_ = reinterpret_cast<std::byte*>(contexts_.data());
-    context_shift_ = std::bit_width(sizeof(fi_context2)) - 1;
-  } else {
-    context_base_ = reinterpret_cast<std::byte*>(records_.data());
-    context_shift_ = std::bit_width(sizeof(Record)) - 1;
-  }
-  static_assert(std::has_single_bit(sizeof(fi_context2)) && std::has_single_bit(sizeof(Record)));
+  if ((info_->mode & (FI_CONTEXT | FI_CONTEXT2)) != 0) contexts_.resize(count);
   paths_.assign(max_paths, kNone);
-  // Twice as many routes as paths: a closed one stays until its ops are home.
   routes_.resize(2ULL * max_paths);
   free_routes_.reserve(routes_.size());
   for (uint32_t i = static_cast<uint32_t>(routes_.size()); i-- > 0;) free_routes_.push_back(i);
@@ -110,6 +101,49 @@ Status FabricQueue::address(std::vector<std::byte>* out) const {
   return Code::kOk;
 }
 
+/// Whether @p blob leads to a queue that this one can talk to; @p address is the part of it that libfabric reads.
+Status FabricQueue::judge(std::span<const std::byte> blob, std::span<const std::byte>* address) const {
+  Blob parsed;
+  if (Status status = parse_blob(blob, &parsed); !status.ok()) return status;
+  if (parsed.provider != info_->fabric_attr->prov_name)
+    return {Code::kBadArgument, "the peer's queue is of provider '" + std::string(parsed.provider) +
+                                    "', this one of '" + info_->fabric_attr->prov_name + "': choose one for both"};
+  if (parsed.address_format != info_->addr_format)
+    return {Code::kBadArgument, "the peer's address has format " + std::to_string(parsed.address_format) +
+                                    ", this queue's " + std::to_string(info_->addr_format) +
+                                    ": both need IPv4 or both IPv6"};
+  if (!address_fits(parsed.address_format, parsed.address))
+    return {Code::kBadArgument, "the peer's address of " + std::to_string(parsed.address.size()) +
+                                    " bytes is none of format " + std::to_string(parsed.address_format)};
+  *address = parsed.address;
+  return Code::kOk;
+}
+
+/// The entry of the address table for @p bytes, made where there is none.
+Status FabricQueue::insert(std::span<const std::byte> bytes, uint32_t* peer) {
+  uint32_t free = kNone;
+  for (uint32_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i].routes == 0) {
+      free = i;
+    } else if (std::equal(bytes.begin(), bytes.end(), peers_[i].bytes.begin(), peers_[i].bytes.end())) {
+      *peer = i;
+      return Code::kOk;
+    }
+  }
+  fi_addr_t address = FI_ADDR_UNSPEC;
+  const int ret = fi_av_insert(av_.get(), bytes.data(), 1, &address, 0, nullptr);
+  if (ret != 1 || address == FI_ADDR_NOTAVAIL)
+    return status_of(device_.api(), "fi_av_insert", device_.subject(), ret < 0 ? ret : -FI_EINVAL);
+  if (free == kNone) {
+    free = static_cast<uint32_t>(peers_.size());
+    peers_.emplace_back();
+  }
+  peers_[free].bytes.assign(bytes.begin(), bytes.end());
+  peers_[free].address = address;
+  *peer = free;
+  return Code::kOk;
+}
+
 Status FabricQueue::connect(PathId path, std::span<const std::byte> peer) {
   if (!ep_) return {Code::kClosed, "the queue is shut down"};
   const uint32_t id = raw(path);
@@ -117,25 +151,14 @@ Status FabricQueue::connect(PathId path, std::span<const std::byte> peer) {
     return {Code::kLimit, "path " + std::to_string(id) + " on " + device_.subject() + ": the queue has room for " +
                               std::to_string(paths_.size()) + " (closed ones count until their sends have ended)"};
   if (paths_[id] != kNone) return {Code::kExists, "path " + std::to_string(id) + " is connected"};
-  Blob blob;
-  if (Status status = parse_blob(peer, &blob); !status.ok()) return status;
-  if (blob.provider != info_->fabric_attr->prov_name)
-    return {Code::kBadArgument, "the peer's queue is of provider '" + std::string(blob.provider) + "', this one of '" +
-                                    info_->fabric_attr->prov_name + "': choose one for both"};
-  if (blob.address_format != info_->addr_format)
-    return {Code::kBadArgument, "the peer's address has format " + std::to_string(blob.address_format) +
-                                    ", this queue's " + std::to_string(info_->addr_format) +
-                                    ": both need IPv4 or both IPv6"};
-  if (!address_fits(blob.address_format, blob.address))
-    return {Code::kBadArgument, "the peer's address of " + std::to_string(blob.address.size()) +
-                                    " bytes is none of format " + std::to_string(blob.address_format)};
-  fi_addr_t address = FI_ADDR_UNSPEC;
-  const int ret = fi_av_insert(av_.get(), blob.address.data(), 1, &address, 0, nullptr);
-  if (ret != 1 || address == FI_ADDR_NOTAVAIL)
-    return status_of(device_.api(), "fi_av_insert", device_.subject(), ret < 0 ? ret : -FI_EINVAL);
+  std::span<const std::byte> address;
+  if (Status status = judge(peer, &address); !status.ok()) return status;
+  uint32_t entry = kNone;
+  if (Status status = insert(address, &entry); !status.ok()) return status;
+  ++peers_[entry].routes;
   const uint32_t route = free_routes_.back();
   free_routes_.pop_back();
-  routes_[route] = {address, 0, false};
+  routes_[route] = {peers_[entry].address, 0, entry, path, false};
   paths_[id] = route;
   return Code::kOk;
 }
@@ -148,9 +171,32 @@ Code FabricQueue::close(PathId path) noexcept {
   return Code::kOk;
 }
 
+void FabricQueue::peer_gone(PathId path) noexcept {
+  for (uint32_t i = 0; i < tx_depth_; ++i) {
+    Record& record = records_[i];
+    if (record.state != State::kPosted || record.route == kNone || routes_[record.route].path != path) continue;
+    record.lost = !contexts_.empty();
+    complete_here(i, Code::kPeerDead);
+    if (!record.lost) ++record.generation;  // a completion that still comes is none of ours
+  }
+}
+
 void FabricQueue::drop_route(uint32_t route) noexcept {
-  if (ep_) fi_av_remove(av_.get(), &routes_[route].address, 1, 0);
+  Peer& peer = peers_[routes_[route].peer];
+  if (--peer.routes == 0 && ep_) fi_av_remove(av_.get(), &peer.address, 1, 0);
+  routes_[route].path = PathId{kNone};
   free_routes_.push_back(route);  // reserved at open
+}
+
+uint32_t FabricQueue::recall(std::span<const uint64_t> cookies) noexcept {
+  if (!ep_) return 0;
+  uint32_t count = 0;
+  for (size_t i = tx_depth_; i < records_.size(); ++i) {
+    if (records_[i].state != State::kPosted) continue;
+    if (std::find(cookies.begin(), cookies.end(), records_[i].cookie) == cookies.end()) continue;
+    if (fi_cancel(&ep_->fid, context_of(static_cast<uint32_t>(i))) == 0) ++count;
+  }
+  return count;
 }
 
 void FabricQueue::shutdown() noexcept { ep_.reset(); }

@@ -131,6 +131,10 @@ class Queue {
   /// Give up @p path: its outstanding ops come back through poll() with kCancelled or their true result, soon, even
   /// if the peer is stopped. @return kNotFound.
   virtual Code close(PathId path) noexcept = 0;
+  /// The process that @p path led to has ended for certain (not merely silent): nothing reads the memory of ops on it
+  /// any more, and they come back with kPeerDead, on a path closed before as well. Where closes_paths is false this is
+  /// what frees them. @pre the path has not been connected again.
+  virtual void peer_gone(PathId path) noexcept { (void)path; }
   /// Stop: every outstanding op and receive comes back through poll(); nothing is accepted any more.
   virtual void shutdown() noexcept = 0;
 };
