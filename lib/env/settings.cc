@@ -167,7 +167,7 @@ const Settings::Value& Settings::at(std::string_view name,
     assert(types.size() == 0 || std::ranges::find(types, value.row->type) != types.end());
     return value;
   }
-  assert(!"no such setting");
+  assert(false && "no such setting");
   static const Value kNone{nullptr, "", 0, SettingSource::kDefault, ""};
   return kNone;
 }
