@@ -63,7 +63,8 @@ struct Shared {
 [[noreturn]] void die(const char* what, int64_t ret) {
   std::fprintf(stderr, "raw_fabric: %s: %s (%lld)\n", what, ret < 0 ? fi_strerror(static_cast<int>(-ret)) : "",
                static_cast<long long>(ret));
-  std::exit(1);
+  std::fflush(stderr);
+  _exit(1);
 }
 void must(const char* what, int64_t ret) {
   if (ret < 0) die(what, ret);
@@ -91,6 +92,15 @@ class End {
     contexts_.resize(2ULL * args.depth);
     if (args.copy != "none" || args.iov == 2) app_.assign(std::max(args.app_bytes, 2 * args.size), std::byte{1});
   }
+
+  /// Endpoints of shm are files: they go with their endpoint only.
+  ~End() {
+    fi_close(&ep_->fid);
+    fi_close(&av_->fid);
+    fi_close(&cq_->fid);
+  }
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
 
   size_t message() const { return message_; }
   std::byte* rx(uint32_t i) { return rx_[i]; }
@@ -375,6 +385,23 @@ bool parse(int argc, char** argv, Args* args) {
   return optind == argc && args->size > 0 && args->depth > 0 && args->seconds > 0;
 }
 
+void run(const Args& args, Shared& shared, int me) {
+  End end(args, shared, me);
+  const bool rounds = args.mode == "pingpong";
+  uint64_t messages = 0;
+  if (me == 1 && !rounds) return receive_stream(args, end, shared);
+  const double seconds =
+      rounds ? pingpong(args, end, shared, me, &messages) : send_stream(args, end, shared, &messages);
+  if (me == 1) return;
+  const double count = static_cast<double>(messages);
+  std::printf(
+      "{\"mode\":\"%s\",\"provider\":\"%s\",\"size\":%zu,\"depth\":%u,\"header\":%zu,\"iov\":%u,\"copy\":\"%s\","
+      "\"seconds\":%.3f,\"msgs\":%llu,\"mmsg_per_s\":%.4f,\"gb_per_s\":%.4f,\"half_round_trip_us\":%.3f}\n",
+      args.mode.c_str(), args.provider.c_str(), args.size, args.depth, args.header, args.iov, args.copy.c_str(),
+      seconds, static_cast<unsigned long long>(messages), count / seconds / 1e6,
+      count * static_cast<double>(args.size) / seconds / 1e9, rounds ? seconds / count / 2 * 1e6 : 0.0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -390,28 +417,8 @@ int main(int argc, char** argv) {
   const pid_t child = fork();
   if (child < 0) die("fork", -errno);
   pin(child == 0 ? 1 : 0);
-  uint64_t messages = 0;
-  if (child == 0) {
-    End end(args, *shared, 1);
-    if (args.mode == "pingpong") {
-      pingpong(args, end, *shared, 1, &messages);
-    } else {
-      receive_stream(args, end, *shared);
-    }
-    _exit(0);  // the provider's exit handlers are not what is measured
-  }
-  End end(args, *shared, 0);
-  const bool rounds = args.mode == "pingpong";
-  const double seconds =
-      rounds ? pingpong(args, end, *shared, 0, &messages) : send_stream(args, end, *shared, &messages);
-  const double count = static_cast<double>(messages);
-  std::printf(
-      "{\"mode\":\"%s\",\"provider\":\"%s\",\"size\":%zu,\"depth\":%u,\"header\":%zu,\"iov\":%u,\"copy\":\"%s\","
-      "\"seconds\":%.3f,\"msgs\":%llu,\"mmsg_per_s\":%.4f,\"gb_per_s\":%.4f,\"half_round_trip_us\":%.3f}\n",
-      args.mode.c_str(), args.provider.c_str(), args.size, args.depth, args.header, args.iov, args.copy.c_str(),
-      seconds, static_cast<unsigned long long>(messages), count / seconds / 1e6,
-      count * static_cast<double>(args.size) / seconds / 1e9, rounds ? seconds / count / 2 * 1e6 : 0.0);
+  run(args, *shared, child == 0 ? 1 : 0);
   std::fflush(stdout);
-  waitpid(child, nullptr, 0);
+  if (child != 0) waitpid(child, nullptr, 0);
   _exit(0);
 }
