@@ -8,6 +8,8 @@
 ///          address share one entry of the address table: shm (1.17) crashes when one of two equal ones is removed.
 ///
 ///          What libfabric 1.17 does with sends in flight to a peer, measured with 32 of them (64 B to 1 MiB):
+///          (shm has a worse fault: its regions are guarded by spin locks in shared memory, and a peer killed or stopped
+///          while it holds ours makes our next fi_cq_read spin for ever, seen once in a dozen kills under load.)
 ///          | provider    | peer stopped                   | peer killed                       |
 ///          | tcp;ofi_rxm | to 16 KiB done at once; larger | to 16 KiB done; larger never end; |
 ///          |             | end when it wakes              | later sends "again" for ever      |
