@@ -35,6 +35,9 @@ Status read_machine(Machine* out) {
   hwloc_topology_t made = nullptr;
   if (hwloc_topology_init(&made) != 0) return {Code::kSystemError, "hwloc does not start: no memory for its topology"};
   const Topology topology(made, hwloc_topology_destroy);
+  // Linux tells all that is needed. These would start GPU drivers, or (pci) leak what they allocate.
+  for (const char* component : {"pci", "cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"})
+    hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(made) != 0)
     return {Code::kSystemError, "hwloc cannot read the machine: is /sys mounted in this container?"};
