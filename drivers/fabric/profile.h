@@ -21,6 +21,7 @@ struct Profile {
   bool auto_pick;         ///< Whether `auto` may take it.
   bool idle_poll_costly;  ///< An empty poll is a system call or more.
   bool closes_paths;      ///< Removing an address gives its outstanding ops back soon.
+  bool leave_busy;        ///< Closing an endpoint with messages under way crashes inside the provider: leave it open.
   bool named_by_pid;      ///< Endpoints are files in /dev/shm, which a killed process leaves behind.
 };
 

@@ -109,10 +109,11 @@ uint32_t FabricQueue::refill(std::span<const RecvBuf> bufs) noexcept {
   return accepted;
 }
 
-void FabricQueue::complete_here(uint32_t index, Code code) noexcept {
+void FabricQueue::complete_here(uint32_t index, Code code, uint64_t bytes) noexcept {
   Record& record = records_[index];
   record.state = State::kDone;
   record.code = code;
+  record.bytes = static_cast<uint32_t>(bytes);
   record.next = kNone;
   (done_tail_ == kNone ? done_head_ : records_[done_tail_].next) = index;
   done_tail_ = index;
@@ -124,7 +125,7 @@ uint32_t FabricQueue::take_done(std::span<Completion> out) noexcept {
     const uint32_t index = done_head_;
     done_head_ = records_[index].next;
     if (done_head_ == kNone) done_tail_ = kNone;
-    release(index, records_[index].code, 0, &out[count++]);
+    release(index, records_[index].code, records_[index].bytes, &out[count++]);
   }
   return count;
 }
@@ -162,6 +163,8 @@ bool FabricQueue::finish(const void* context, Code code, uint64_t bytes, Complet
 uint32_t FabricQueue::poll(std::span<Completion> out) noexcept {
   uint32_t count = done_head_ != kNone ? take_done(out) : 0;
   if (count == out.size()) return count;
+  if (!cq_) [[unlikely]]
+    return count + sweep(out.subspan(count));
   fi_cq_msg_entry entries[kMaxBurst];
   const size_t want = std::min<size_t>(kMaxBurst, out.size() - count);
   const int64_t got = fi_cq_read(cq_.get(), entries, want);

@@ -80,7 +80,7 @@ void FabricQueue::make_tables(uint32_t max_paths) {
   records_.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
     const bool last = i + 1 == tx_depth_ || i + 1 == count;
-    records_[i] = {0, last ? kNone : i + 1, kNone, 1, State::kFree, Code::kOk, false};
+    records_[i] = {0, last ? kNone : i + 1, kNone, 1, 0, State::kFree, Code::kOk, false};
   }
   free_tx_ = 0;
   free_rx_ = tx_depth_;
@@ -199,6 +199,43 @@ uint32_t FabricQueue::recall(std::span<const uint64_t> cookies) noexcept {
   return count;
 }
 
-void FabricQueue::shutdown() noexcept { ep_.reset(); }
+/// Recall the receives, and collect what ends while nothing new is posted.
+void FabricQueue::settle() noexcept {
+  constexpr int kIdlePolls = 5000;  // 8 ms of empty polls on tcp;ofi_rxm
+  for (size_t i = tx_depth_; i < records_.size(); ++i)
+    if (records_[i].state == State::kPosted) fi_cancel(&ep_->fid, context_of(static_cast<uint32_t>(i)));
+  for (int idle = 0; idle < kIdlePolls && busy(); ++idle) {
+    fi_cq_msg_entry entry{};
+    fi_cq_err_entry error{};
+    const int64_t got = fi_cq_read(cq_.get(), &entry, 1);
+    if (got == -FI_EAVAIL && fi_cq_readerr(cq_.get(), &error, 0) != 1) continue;
+    if (got != 1 && got != -FI_EAVAIL) continue;
+    const uint32_t index = index_of(got == 1 ? entry.op_context : error.op_context);
+    if (index == kNone || records_[index].state != State::kPosted) continue;
+    if (got == 1) {
+      complete_here(index, Code::kOk, entry.len);
+    } else {
+      complete_here(index, code_of_completion(error.err));
+    }
+    idle = 0;
+  }
+}
+
+bool FabricQueue::busy() const noexcept {
+  return std::any_of(records_.begin(), records_.end(), [](const Record& one) { return one.state == State::kPosted; });
+}
+
+void FabricQueue::shutdown() noexcept {
+  if (!ep_) return;
+  if (device_.profile().leave_busy) {
+    settle();
+    if (busy()) {
+      (void)ep_.release();
+      (void)cq_.release();
+      (void)av_.release();
+    }
+  }
+  ep_.reset();
+}
 
 }  // namespace sluice::fabric
