@@ -8,8 +8,8 @@
 ///          address share one entry of the address table: shm (1.17) crashes when one of two equal ones is removed.
 ///
 ///          What libfabric 1.17 does with sends in flight to a peer, measured with 32 of them, 64 B to 1 MiB:
-///          (shm has a worse fault: its regions are guarded by spin locks in shared memory, and a peer killed or stopped
-///          while it holds ours makes our next fi_cq_read spin for ever: 2 of 4 kills under full load here.)
+///          (shm has a worse fault: its regions are guarded by spin locks in shared memory, and a peer killed
+///          or stopped while it holds ours makes our next fi_cq_read spin for ever: 2 of 4 kills under full load here.)
 ///          | provider    | peer stopped                   | peer killed                       |
 ///          | tcp;ofi_rxm | to 16 KiB done at once; larger | to 16 KiB done; larger never end; |
 ///          |             | end when it wakes              | later sends "again" for ever      |
@@ -21,8 +21,8 @@
 ///          tcp;ofi_rxm then refuses to close the domain, which is left). So close() cannot give such ops back
 ///          (caps().closes_paths is false), and peer_gone() does: once the peer's process has ended nothing reads
 ///          their memory, and a completion that still came would bear an old generation.
-///          Closing an endpoint of tcp;ofi_rxm while it fetches a large message crashes in fi_close (a cancelled read
-///          without context; about one in 30 closes in full flight). shutdown() therefore recalls the receives and polls
+///          Closing an endpoint of tcp;ofi_rxm while it fetches a large message crashes in fi_close (a cancelled
+///          read without context; about one in 30 closes in full flight). shutdown() therefore recalls the receives and polls
 ///          for a while first; if something is still under way then, such an endpoint is left open and never polled
 ///          again, so that nothing moves through it.
 /// Threads  One owner. libfabric's own locks make queues of one domain independent.
