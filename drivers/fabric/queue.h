@@ -21,10 +21,10 @@
 ///          tcp;ofi_rxm then refuses to close the domain, which is left). So close() cannot give such ops back
 ///          (caps().closes_paths is false), and peer_gone() does: once the peer's process has ended nothing reads
 ///          their memory, and a completion that still came would bear an old generation.
-///          Closing an endpoint of tcp;ofi_rxm while it fetches a large message crashes in fi_close (a cancelled
-///          read without context; about one in 30 closes in full flight). shutdown() therefore recalls the receives and polls
-///          for a while first; if something is still under way then, such an endpoint is left open and never polled
-///          again, so that nothing moves through it.
+///          Closing an endpoint of tcp;ofi_rxm while it fetches a large message crashes in fi_close (a cancelled read
+///          without context; about one in 30 closes in full flight). shutdown() therefore recalls the receives and
+///          polls for a while first; if something is still under way then, such an endpoint is left open and never
+///          polled again, so that nothing moves through it.
 /// Threads  One owner. libfabric's own locks make queues of one domain independent.
 /// Memory   Tables are made at open. A record whose fi_context2 libfabric may still hold stays taken.
 /// Errors   What libfabric refuses at once (other than "again") is accepted and completes with its code.
