@@ -11,7 +11,7 @@ void fill(std::byte* at, uint64_t bytes, uint64_t seed) {
   for (uint64_t i = 0; i < bytes; ++i) at[i] = static_cast<std::byte>((i * 131 + (i >> 8) * 7 + seed) & 0xff);
 }
 
-TEST_F(TwoNodes, WritesOneBlock) {
+TEST_P(TwoNodes, WritesOneBlock) {
   start();
   connect();
   fill(a_.at(0), 4096, 1);
@@ -26,7 +26,7 @@ TEST_F(TwoNodes, WritesOneBlock) {
   EXPECT_EQ(port_->release(batch), Code::kStale);
 }
 
-TEST_F(TwoNodes, WritesAndReadsAnyLength) {
+TEST_P(TwoNodes, WritesAndReadsAnyLength) {
   start();
   connect();
   for (const uint64_t length : {1ull, 63ull, 64ull, 4096ull, 16384ull, 16385ull, 100'000ull, 3'000'000ull}) {
@@ -46,7 +46,7 @@ TEST_F(TwoNodes, WritesAndReadsAnyLength) {
   }
 }
 
-TEST_F(TwoNodes, ManyTasksOfManySizes) {
+TEST_P(TwoNodes, ManyTasksOfManySizes) {
   start();
   connect();
   constexpr uint32_t kTasks = 5000;
@@ -67,7 +67,7 @@ TEST_F(TwoNodes, ManyTasksOfManySizes) {
   EXPECT_EQ(std::memcmp(a_.at(0), b_.at(0), offset), 0);
 }
 
-TEST_F(TwoNodes, ZeroLengthCompletesAtOnce) {
+TEST_P(TwoNodes, ZeroLengthCompletesAtOnce) {
   start();
   connect();
   BatchHandle batch;
@@ -77,7 +77,7 @@ TEST_F(TwoNodes, ZeroLengthCompletesAtOnce) {
   EXPECT_TRUE(status(batch).ok());
 }
 
-TEST_F(TwoNodes, NotifyComesOnceAfterAllData) {
+TEST_P(TwoNodes, NotifyComesOnceAfterAllData) {
   start();
   connect();
   for (int round = 0; round < 100; ++round) {
@@ -106,7 +106,7 @@ TEST_F(TwoNodes, NotifyComesOnceAfterAllData) {
   }
 }
 
-TEST_F(TwoNodes, RefusesWhatIsOutOfRange) {
+TEST_P(TwoNodes, RefusesWhatIsOutOfRange) {
   start();
   connect();
   BatchHandle batch;
@@ -124,7 +124,7 @@ TEST_F(TwoNodes, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(port_->open_tasks(), 0u);
 }
 
-TEST_F(TwoNodes, CancelEndsEveryTaskAndTheBuffersAreFree) {
+TEST_P(TwoNodes, CancelEndsEveryTaskAndTheBuffersAreFree) {
   start();
   connect();
   constexpr uint32_t kTasks = 64;
@@ -151,6 +151,9 @@ TEST_F(TwoNodes, CancelEndsEveryTaskAndTheBuffersAreFree) {
   ASSERT_TRUE(turn_until([&] { return status(next).final; }));
   EXPECT_TRUE(status(next).ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(Wires, TwoNodes, ::testing::ValuesIn(kWires),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 }  // namespace
 }  // namespace sluice::test

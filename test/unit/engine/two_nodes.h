@@ -16,6 +16,16 @@
 
 namespace sluice::test {
 
+struct Wire {
+  const char* name;
+  const char* transport;
+  const char* provider;
+};
+inline constexpr Wire kWires[] = {{"loop", "loop_twosided", "auto"},
+                                  {"tcp_rxm", "fabric_twosided", "tcp;ofi_rxm"},
+                                  {"net", "fabric_twosided", "net"},
+                                  {"shm", "fabric_twosided", "shm"}};
+
 inline NodeSettings small_settings(const std::string& name) {
   NodeSettings s;
   EXPECT_TRUE(read_node_settings(Settings({node_rows()}), &s).ok());
@@ -51,13 +61,15 @@ class OneNode {
   std::string address;
 };
 
-class TwoNodes : public ::testing::Test {
+class TwoNodes : public ::testing::TestWithParam<Wire> {
  protected:
   static constexpr uint64_t kSegment = 4 << 20;
 
   void start(const std::function<void(NodeSettings&, NodeSettings&)>& adjust = {}) {
     NodeSettings a = small_settings("a");
     NodeSettings b = small_settings("b");
+    a.transport = b.transport = GetParam().transport;
+    a.provider = b.provider = GetParam().provider;
     if (adjust) adjust(a, b);
     Status s = a_.start(a, kSegment);
     ASSERT_TRUE(s.ok()) << s.describe();
