@@ -88,7 +88,7 @@ Lane* Worker::judge(const MsgHeader& h) noexcept {
 }
 
 void Worker::on_write(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept {
-  bool whole = h.length == h.total;
+  uint64_t whole = h.length == h.total ? h.total : 0;  // bytes of the task, when this was the last of it
   Code refused = Code::kOk;
   if (h.buffer >= buffers_.size() || buffers_[h.buffer].base == nullptr) [[unlikely]] {
     refused = Code::kStale;
@@ -102,12 +102,12 @@ void Worker::on_write(Lane& lane, const MsgHeader& h, const std::byte* payload) 
     WorkerStats::add(stats_.bytes_received, h.length);
   }
   if (refused != Code::kOk) [[unlikely]] refuse(lane, h.task, refused);
-  if (!whole && lane.partial.add(h.task, h.total, h.length, &whole) != Code::kOk) [[unlikely]] {
+  if (whole == 0 && lane.partial.add(h.task, h.total, h.length, &whole) != Code::kOk) [[unlikely]] {
     violation(lane, Code::kBadFrame);
     return;
   }
   // A task of one message that was refused is settled by the NAK; one of several always ends with an acknowledgement.
-  if (whole && (refused == Code::kOk || h.length != h.total)) acknowledge(lane, h.task, h.total);
+  if (whole != 0 && (refused == Code::kOk || h.length != h.total)) acknowledge(lane, h.task, whole);
 }
 
 // The request's slot is free again at once; its credit (a request slot) returns when the last response is staged.
@@ -167,12 +167,12 @@ void Worker::on_read_response(Lane& lane, const MsgHeader& h, const std::byte* p
 }
 
 void Worker::on_abort(Lane& lane, const MsgHeader& h) noexcept {
-  bool home = false;
+  uint64_t home = 0;
   if (lane.partial.abort(h.task, h.total, &home) != Code::kOk) [[unlikely]] {
     violation(lane, Code::kBadFrame);
     return;
   }
-  if (home) acknowledge(lane, h.task, h.total);
+  if (home != 0) acknowledge(lane, h.task, home);
 }
 
 void Worker::acknowledge(Lane& lane, TaskId task, uint64_t bytes) noexcept {

@@ -16,19 +16,19 @@ Code SeqWindow::take_ahead(uint32_t seq) noexcept {
   return Code::kOk;
 }
 
-Code RxTasks::add(TaskId task, uint64_t total, uint64_t bytes, bool* done) noexcept {
+Code RxTasks::add(TaskId task, uint64_t total, uint64_t bytes, uint64_t* done) noexcept {
   if (bytes == 0 || bytes > total) return Code::kBadFrame;
   const uint32_t i = find(task);
   if (i == count_) {
     if (bytes == total) {
-      *done = true;
+      *done = total;
       return Code::kOk;
     }
     if (count_ == kMaxTasks) return Code::kBadFrame;
     tasks_[i] = task;
     entries_[i] = {total, bytes, total, false};
     ++count_;
-    *done = false;
+    *done = 0;
     return Code::kOk;
   }
   Entry& entry = entries_[i];
@@ -37,29 +37,28 @@ Code RxTasks::add(TaskId task, uint64_t total, uint64_t bytes, bool* done) noexc
   if (bytes > entry.end - entry.bytes) return Code::kBadFrame;
   entry.total = total;
   entry.bytes += bytes;
-  *done = entry.bytes == entry.end;
-  if (*done) erase(i);
+  *done = entry.bytes == entry.end ? entry.end : 0;
+  if (*done != 0) erase(i);
   return Code::kOk;
 }
 
-Code RxTasks::abort(TaskId task, uint64_t sent, bool* done) noexcept {
+Code RxTasks::abort(TaskId task, uint64_t sent, uint64_t* done) noexcept {
+  if (sent == 0) return Code::kBadFrame;
   const uint32_t i = find(task);
   if (i == count_) {
-    if (sent != 0) {
-      if (count_ == kMaxTasks) return Code::kBadFrame;
-      tasks_[i] = task;
-      entries_[i] = {0, 0, sent, true};
-      ++count_;
-    }
-    *done = sent == 0;
+    if (count_ == kMaxTasks) return Code::kBadFrame;
+    tasks_[i] = task;
+    entries_[i] = {0, 0, sent, true};
+    ++count_;
+    *done = 0;
     return Code::kOk;
   }
   Entry& entry = entries_[i];
   if (entry.aborted || sent < entry.bytes || sent > entry.total) return Code::kBadFrame;
   entry.end = sent;
   entry.aborted = true;
-  *done = entry.bytes == sent;
-  if (*done) erase(i);
+  *done = entry.bytes == sent ? sent : 0;
+  if (*done != 0) erase(i);
   return Code::kOk;
 }
 

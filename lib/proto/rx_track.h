@@ -46,13 +46,14 @@ class RxTasks {
   static constexpr uint32_t kMaxTasks = 64;
 
   void reset() noexcept { count_ = 0; }
-  /// @p bytes more of @p task arrived, which has @p total. *done: all of it is here now (the entry is gone).
+  /// @p bytes more of @p task arrived, which has @p total. *done: 0, or all that will come is here (the entry
+  /// is gone): that many bytes, which is less than total for a task that was given up.
   /// @return kOk; kBadFrame: more bytes than its total, another total than before, or too many open tasks.
-  Code add(TaskId task, uint64_t total, uint64_t bytes, bool* done) noexcept;
-  /// The sender gave @p task up after @p sent bytes, less than all. *done: they are all here (the entry is gone); else
-  /// the entry waits for the rest. An unknown task with sent > 0 opens an entry. @return kOk, kBadFrame as add, and for
-  /// a task that was given up before or has more bytes here than were sent.
-  Code abort(TaskId task, uint64_t sent, bool* done) noexcept;
+  Code add(TaskId task, uint64_t total, uint64_t bytes, uint64_t* done) noexcept;
+  /// The sender gave @p task up after @p sent bytes, less than all. *done: @p sent when they are all here (the entry is
+  /// gone); else 0, and the entry waits for the rest. An unknown task opens an entry. @return kOk, kBadFrame as add, and
+  /// for nothing sent, a task that was given up before, or more bytes here than were sent.
+  Code abort(TaskId task, uint64_t sent, uint64_t* done) noexcept;
   uint32_t open_tasks() const noexcept { return count_; }
 
  private:

@@ -71,8 +71,8 @@ bool move_one(Everything& e, uint32_t i) {
   MsgHeader parsed;
   if (parse_message(e.message, &parsed) != Code::kOk) return false;
   good &= e.window.take(parsed.seq) == Code::kOk;
-  bool done = false;
-  good &= e.tasks.add(parsed.task, parsed.total, parsed.length, &done) == Code::kOk && done == (i % 2 == 1);
+  uint64_t done = false;
+  good &= e.tasks.add(parsed.task, parsed.total, parsed.length, &done) == Code::kOk && (done != 0) == (i % 2 == 1);
   good &= e.granter.accept(charge) == Code::kOk && e.granter.release(charge) == Code::kOk;
   e.channel.send(FrameType::kNotify, i, i);
   CtrlChannel::Verdict verdict;

@@ -76,42 +76,42 @@ TEST(SeqWindow, AgreesWithASetUnderReorderAndRepeat) {
 
 TEST(RxTasks, AddsUpToTheTotal) {
   RxTasks tasks;
-  bool done = false;
+  uint64_t done = 0;
   EXPECT_EQ(tasks.add(TaskId{5}, 10, 10, &done), Code::kOk);
-  EXPECT_TRUE(done);
+  EXPECT_NE(done, 0u);
   EXPECT_EQ(tasks.open_tasks(), 0u);
   EXPECT_EQ(tasks.add(TaskId{5}, 10, 4, &done), Code::kOk);
-  EXPECT_FALSE(done);
+  EXPECT_EQ(done, 0u);
   EXPECT_EQ(tasks.add(TaskId{5}, 11, 4, &done), Code::kBadFrame) << "another total";
   EXPECT_EQ(tasks.add(TaskId{5}, 10, 7, &done), Code::kBadFrame) << "more than the total";
   EXPECT_EQ(tasks.add(TaskId{5}, 10, 0, &done), Code::kBadFrame);
   EXPECT_EQ(tasks.add(TaskId{6}, 3, 4, &done), Code::kBadFrame);
-  EXPECT_FALSE(done);
+  EXPECT_EQ(done, 0u);
   EXPECT_EQ(tasks.add(TaskId{5}, 10, 6, &done), Code::kOk);
-  EXPECT_TRUE(done);
+  EXPECT_NE(done, 0u);
   EXPECT_EQ(tasks.open_tasks(), 0u);
 }
 
 TEST(RxTasks, SumsDoNotWrap) {
   constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
   RxTasks tasks;
-  bool done = false;
+  uint64_t done = 0;
   EXPECT_EQ(tasks.add(TaskId{1}, kMax, kMax - 1, &done), Code::kOk);
   EXPECT_EQ(tasks.add(TaskId{1}, kMax, 2, &done), Code::kBadFrame);
   EXPECT_EQ(tasks.add(TaskId{1}, kMax, 1, &done), Code::kOk);
-  EXPECT_TRUE(done);
+  EXPECT_NE(done, 0u);
 }
 
 TEST(RxTasks, OneTaskTooManyIsRefused) {
   RxTasks tasks;
-  bool done = false;
+  uint64_t done = 0;
   for (uint64_t i = 0; i < RxTasks::kMaxTasks; ++i) ASSERT_EQ(tasks.add(TaskId{i}, 2, 1, &done), Code::kOk);
   EXPECT_EQ(tasks.add(TaskId{999}, 2, 1, &done), Code::kBadFrame);
   EXPECT_EQ(tasks.abort(TaskId{999}, 1, &done), Code::kBadFrame);
   EXPECT_EQ(tasks.add(TaskId{999}, 2, 2, &done), Code::kOk) << "whole tasks need no entry";
-  EXPECT_TRUE(done);
+  EXPECT_NE(done, 0u);
   EXPECT_EQ(tasks.add(TaskId{17}, 2, 1, &done), Code::kOk);
-  EXPECT_TRUE(done);
+  EXPECT_NE(done, 0u);
   EXPECT_EQ(tasks.add(TaskId{999}, 2, 1, &done), Code::kOk);
   EXPECT_EQ(tasks.open_tasks(), RxTasks::kMaxTasks);
   tasks.reset();
@@ -120,37 +120,36 @@ TEST(RxTasks, OneTaskTooManyIsRefused) {
 
 TEST(RxTasks, AbortWaitsForWhatWasSent) {
   RxTasks tasks;
-  bool done = false;
+  uint64_t done = 0;
   ASSERT_EQ(tasks.add(TaskId{1}, 100, 10, &done), Code::kOk);
   EXPECT_EQ(tasks.abort(TaskId{1}, 9, &done), Code::kBadFrame) << "less than is here";
   EXPECT_EQ(tasks.abort(TaskId{1}, 101, &done), Code::kBadFrame) << "more than the total";
   EXPECT_EQ(tasks.abort(TaskId{1}, 30, &done), Code::kOk);
-  EXPECT_FALSE(done);
+  EXPECT_EQ(done, 0u);
   EXPECT_EQ(tasks.abort(TaskId{1}, 30, &done), Code::kBadFrame) << "twice";
   EXPECT_EQ(tasks.add(TaskId{1}, 100, 21, &done), Code::kBadFrame) << "beyond what was sent";
   EXPECT_EQ(tasks.add(TaskId{1}, 100, 20, &done), Code::kOk);
-  EXPECT_TRUE(done);
+  EXPECT_NE(done, 0u);
   ASSERT_EQ(tasks.add(TaskId{2}, 100, 10, &done), Code::kOk);
   EXPECT_EQ(tasks.abort(TaskId{2}, 10, &done), Code::kOk);
-  EXPECT_TRUE(done) << "all that was sent is here";
+  EXPECT_NE(done, 0u) << "all that was sent is here";
   EXPECT_EQ(tasks.open_tasks(), 0u);
 }
 
 TEST(RxTasks, AbortThatOvertookItsMessages) {
   RxTasks tasks;
-  bool done = false;
-  EXPECT_EQ(tasks.abort(TaskId{1}, 0, &done), Code::kOk);
-  EXPECT_TRUE(done);
+  uint64_t done = 0;
+  EXPECT_EQ(tasks.abort(TaskId{1}, 0, &done), Code::kBadFrame) << "nothing was sent, so there is nothing to give up";
   EXPECT_EQ(tasks.open_tasks(), 0u);
   EXPECT_EQ(tasks.abort(TaskId{2}, 20, &done), Code::kOk);
-  EXPECT_FALSE(done);
+  EXPECT_EQ(done, 0u);
   EXPECT_EQ(tasks.add(TaskId{2}, 19, 10, &done), Code::kBadFrame) << "less in all than was sent";
   EXPECT_EQ(tasks.add(TaskId{2}, 50, 21, &done), Code::kBadFrame);
   EXPECT_EQ(tasks.add(TaskId{2}, 50, 15, &done), Code::kOk);
-  EXPECT_FALSE(done);
+  EXPECT_EQ(done, 0u);
   EXPECT_EQ(tasks.add(TaskId{2}, 51, 5, &done), Code::kBadFrame);
   EXPECT_EQ(tasks.add(TaskId{2}, 50, 5, &done), Code::kOk);
-  EXPECT_TRUE(done);
+  EXPECT_NE(done, 0u);
 }
 
 TEST(RxTasks, RandomOrderCompletesEachTaskOnce) {
@@ -168,7 +167,7 @@ TEST(RxTasks, RandomOrderCompletesEachTaskOnce) {
     auto tasks = std::make_unique<RxTasks>();
     std::map<uint64_t, int> completed;
     for (const Piece& piece : pieces) {
-      bool done = false;
+      uint64_t done = 0;
       ASSERT_EQ(tasks->add(TaskId{piece.task}, piece.total, piece.bytes, &done), Code::kOk);
       if (done) ++completed[piece.task];
     }
