@@ -104,6 +104,7 @@ struct Lane {
   bool waiting = false;       ///< Something is to be sent and credit is short.
   bool listed = false;        ///< In the worker's list of lanes with work.
   bool touched = false;       ///< In the worker's list of lanes to report.
+  bool packed = false;        ///< The last message was a PACK.
   bool scanned = false;       ///< In the worker's list of lanes that have deadlines.
   bool stuck_told = false;
 

@@ -11,6 +11,7 @@
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -28,30 +29,33 @@ class Mailbox {
  public:
   /// Room for @p count messages (a power of two) less one.
   Status open(uint32_t count) {
-    const ssize_t bytes = rte_ring_get_memsize_elem(sizeof(T), count);
+    const ssize_t bytes = rte_ring_get_memsize_elem(kUnit, count * kUnits);
     if (bytes < 0) return {Code::kBadArgument, "mailbox of " + std::to_string(count) + " messages: not a power of two"};
     void* memory = std::aligned_alloc(RTE_CACHE_LINE_SIZE, static_cast<size_t>((bytes + 63) / 64 * 64));
     if (memory == nullptr) return {Code::kNoMemory, "mailbox of " + std::to_string(bytes) + " bytes"};
     ring_.reset(static_cast<rte_ring*>(memory));
-    if (rte_ring_init(ring_.get(), "mailbox", count, RING_F_SP_ENQ | RING_F_SC_DEQ) != 0) return Code::kBadArgument;
+    if (rte_ring_init(ring_.get(), "mailbox", count * kUnits, RING_F_SP_ENQ | RING_F_SC_DEQ) != 0) return Code::kBadArgument;
     return Code::kOk;
   }
 
   bool put(const T& message) noexcept {
-    return rte_ring_sp_enqueue_bulk_elem(ring_.get(), &message, sizeof(T), 1, nullptr) == 1;
+    return rte_ring_sp_enqueue_bulk_elem(ring_.get(), &message, kUnit, kUnits, nullptr) != 0;
   }
   uint32_t put(std::span<const T> messages) noexcept {
-    return rte_ring_sp_enqueue_burst_elem(ring_.get(), messages.data(), sizeof(T),
-                                          static_cast<unsigned>(messages.size()), nullptr);
+    const uint32_t n = std::min(static_cast<uint32_t>(messages.size()), room());
+    return n == 0 ? 0 : rte_ring_sp_enqueue_bulk_elem(ring_.get(), messages.data(), kUnit, n * kUnits, nullptr) / kUnits;
   }
   uint32_t take(std::span<T> out) noexcept {
-    return rte_ring_sc_dequeue_burst_elem(ring_.get(), out.data(), sizeof(T), static_cast<unsigned>(out.size()),
-                                          nullptr);
+    const uint32_t n = std::min(static_cast<uint32_t>(out.size()), rte_ring_count(ring_.get()) / kUnits);
+    return n == 0 ? 0 : rte_ring_sc_dequeue_bulk_elem(ring_.get(), out.data(), kUnit, n * kUnits, nullptr) / kUnits;
   }
   bool empty() const noexcept { return rte_ring_empty(ring_.get()) != 0; }
-  uint32_t room() const noexcept { return rte_ring_free_count(ring_.get()); }
+  uint32_t room() const noexcept { return rte_ring_free_count(ring_.get()) / kUnits; }
 
  private:
+  // rte_ring copies elements of 16 bytes four times faster than longer ones, so a message is several of them; a
+  // message is put and taken whole, since each side moves by multiples.
+  static constexpr uint32_t kUnit = 16, kUnits = sizeof(T) / kUnit;
   struct Free {
     void operator()(rte_ring* ring) const noexcept { std::free(ring); }
   };

@@ -6,6 +6,8 @@
 namespace sluice {
 namespace {
 constexpr uint32_t kTurnReserve = 512;   // messages to control that one turn may need, at most
+constexpr uint32_t kPackShare = 4;       // a write of up to a quarter of a slot is packed
+constexpr uint32_t kLaneShare = 4;       // a quarter of the tx slots is left to the other lanes
 constexpr uint32_t kMaxTurnLanes = 64;   // lanes served in one turn
 }  // namespace
 
@@ -26,6 +28,8 @@ Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_
   refill_.reserve(p_.rx_slots_max + kMaxBurst);
   tx_depth_ = std::min(p_.queue->depth().tx, p_.tx_pool->live_slots());
   rx_limit_ = std::min(p_.queue->depth().rx, p_.rx_slots_max);
+  pack_limit_ = (p_.slot_bytes - static_cast<uint32_t>(kMsgHeaderBytes)) / kPackShare;
+  lane_limit_ = std::max(1u, tx_depth_ - tx_depth_ / kLaneShare);
   scan_every_ = std::max<uint64_t>(1, p_.probe_first / 2);
   top_up();
 }

@@ -45,7 +45,7 @@ struct WorkerStats {
   using Counter = std::atomic<uint64_t>;
   Counter tasks_done{}, tasks_failed{}, tasks_cancelled{}, bytes_sent{}, bytes_received{}, messages_sent{},
       messages_received{}, messages_refused{}, lease_refusals{}, stale_messages{}, duplicates{}, waits{}, wait_max{},
-      stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, lanes{}, crc_errors{}, rx_posted{}, tx_out{}, lost_messages{};
+      stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, lanes{}, rx_posted{}, tx_out{}, lost_messages{};
   static void add(Counter& c, uint64_t n) noexcept { c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
   static void set(Counter& c, uint64_t n) noexcept { c.store(n, std::memory_order_relaxed); }
 };
@@ -111,12 +111,18 @@ class Worker final : public Agent {
 
   // worker_tx.cc
   uint32_t send(Lane& lane) noexcept;
+  bool packs(const Task& task) const noexcept;
+  uint64_t room_in(const Lane& lane) const noexcept;
+  TaskId task_id(uint32_t index) const noexcept { return TaskId{uint64_t{tasks_[index].generation} << 32 | index}; }
   void activate(Lane& lane) noexcept;
   void stage(Lane& lane) noexcept;
   bool stage_message(Lane& lane, MsgHeader& header, const std::byte* payload) noexcept;
   bool stage_job(Lane& lane) noexcept;
   bool stage_task(Lane& lane, uint32_t index) noexcept;
+  bool stage_pack(Lane& lane) noexcept;
   bool stage_abort(Lane& lane) noexcept;
+  bool take_slot(Lane& lane, const Charge& charge, Slot* slot) noexcept;
+  void stage_slot(Lane& lane, MsgHeader& header, const Slot& slot, const Charge& charge) noexcept;
   uint32_t post_staged(Lane& lane) noexcept;
   void start_waiting(Lane& lane) noexcept;
   void stop_waiting(Lane& lane) noexcept;
@@ -130,6 +136,9 @@ class Worker final : public Agent {
   void on_received(const Completion& c) noexcept;
   Lane* judge(const MsgHeader& h) noexcept;
   void on_write(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept;
+  Code place(uint32_t buffer, uint64_t offset, const std::byte* bytes, uint32_t length) noexcept;
+  void on_pack(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept;
+  void on_bad_message(std::span<const std::byte> bytes) noexcept;
   void on_read_request(Lane& lane, const MsgHeader& h) noexcept;
   void on_read_response(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept;
   void on_abort(Lane& lane, const MsgHeader& h) noexcept;
@@ -157,8 +166,12 @@ class Worker final : public Agent {
   std::vector<TxMeta> tx_meta_;
   std::vector<SlotHandle> resend_;  // tx slots whose op failed and may be tried again
   std::vector<Refill> refill_;      // rx slots to post
+  uint32_t pack_limit_ = 0;  // bytes up to which a write is packed
+  uint32_t lane_limit_ = 0;  // tx slots that one lane may have out, so that a stopped peer cannot hold them all
   uint32_t tx_out_ = 0, tx_depth_ = 0, rx_posted_ = 0, rx_limit_ = 0;
   uint32_t next_port_ = 0;
+  std::array<Slot, kMaxBurst> spare_;  // tx slots taken in a burst and not used yet
+  uint32_t spares_ = 0;
   PollGate gate_;
 };
 

@@ -40,7 +40,7 @@ void Worker::on_received(const Completion& c) noexcept {
     if (parse_message({entry.slot.addr, c.bytes}, &h) == Code::kOk) [[likely]]
       lane = judge(h);
     else
-      WorkerStats::add(stats_.messages_refused, 1);
+      on_bad_message({entry.slot.addr, c.bytes});
     if (lane != nullptr) {
       entry.lane = lane->params.id;
       entry.generation = lane->params.generation;
@@ -52,6 +52,7 @@ void Worker::on_received(const Completion& c) noexcept {
         case MsgType::kReadReq: on_read_request(*lane, h); break;
         case MsgType::kReadResp: on_read_response(*lane, h, payload); break;
         case MsgType::kAbort: on_abort(*lane, h); break;
+        case MsgType::kPack: on_pack(*lane, h, payload); break;
       }
     }
   }
@@ -87,27 +88,55 @@ Lane* Worker::judge(const MsgHeader& h) noexcept {
   return lane;
 }
 
+// Copy into an exported buffer. @return kStale (no such buffer any more), kOutOfRange.
+Code Worker::place(uint32_t buffer, uint64_t offset, const std::byte* bytes, uint32_t length) noexcept {
+  if (buffer >= buffers_.size() || buffers_[buffer].base == nullptr) [[unlikely]] return Code::kStale;
+  if (!range_ok(offset, length, buffers_[buffer].bytes)) [[unlikely]] return Code::kOutOfRange;
+  std::memcpy(buffers_[buffer].base + offset, bytes, length);
+  return Code::kOk;
+}
+
 void Worker::on_write(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept {
   uint64_t whole = h.length == h.total ? h.total : 0;  // bytes of the task, when this was the last of it
-  Code refused = Code::kOk;
-  if (h.buffer >= buffers_.size() || buffers_[h.buffer].base == nullptr) [[unlikely]] {
-    refused = Code::kStale;
-  } else if (!range_ok(h.offset, h.length, buffers_[h.buffer].bytes)) [[unlikely]] {
-    refused = Code::kOutOfRange;
-  } else if ((h.flags & kMsgHasCrc) != 0 && crc32c({payload, h.length}) != h.crc) [[unlikely]] {
-    WorkerStats::add(stats_.crc_errors, 1);
-    refused = Code::kBadFrame;
-  } else {
-    std::memcpy(buffers_[h.buffer].base + h.offset, payload, h.length);
+  const Code placed = place(h.buffer, h.offset, payload, h.length);
+  if (placed == Code::kOk) [[likely]]
     WorkerStats::add(stats_.bytes_received, h.length);
-  }
-  if (refused != Code::kOk) [[unlikely]] refuse(lane, h.task, refused);
+  else
+    refuse(lane, h.task, placed);
   if (whole == 0 && lane.partial.add(h.task, h.total, h.length, &whole) != Code::kOk) [[unlikely]] {
     violation(lane, Code::kBadFrame);
     return;
   }
   // A task of one message that was refused is settled by the NAK; one of several always ends with an acknowledgement.
-  if (whole != 0 && (refused == Code::kOk || h.length != h.total)) acknowledge(lane, h.task, whole);
+  if (whole != 0 && (placed == Code::kOk || h.length != h.total)) acknowledge(lane, h.task, whole);
+}
+
+void Worker::on_pack(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept {
+  if (!pack_adds_up(h, payload)) [[unlikely]] {
+    violation(lane, Code::kBadFrame);
+    return;
+  }
+  const std::byte* data = payload + h.chunk * sizeof(PackRecord);
+  for (uint32_t i = 0; i < h.chunk; ++i) {
+    const PackRecord r = pack_record(payload, i);
+    const Code placed = place(r.buffer, r.offset, data, r.length);
+    data += r.length;
+    if (placed == Code::kOk) [[likely]]
+      acknowledge(lane, r.task, r.length);
+    else
+      refuse(lane, r.task, placed);
+  }
+  WorkerStats::add(stats_.bytes_received, h.length - h.chunk * sizeof(PackRecord));
+}
+
+// A message that does not parse costs the session that it names, if it is one of ours.
+void Worker::on_bad_message(std::span<const std::byte> bytes) noexcept {
+  WorkerStats::add(stats_.messages_refused, 1);
+  if (bytes.size() < kMsgHeaderBytes) return;
+  MsgHeader h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  Lane* lane = lane_at(LaneId{h.lane});
+  if (lane != nullptr && lane->params.session == h.session) violation(*lane, Code::kBadFrame);
 }
 
 // The request's slot is free again at once; its credit (a request slot) returns when the last response is staged.
@@ -153,11 +182,6 @@ void Worker::on_read_response(Lane& lane, const MsgHeader& h, const std::byte* p
   if (h.total != task.length || !range_ok(h.offset, h.length, task.length) ||
       h.length > task.length - task.received) [[unlikely]] {
     violation(lane, Code::kBadFrame);
-    return;
-  }
-  if ((h.flags & kMsgHasCrc) != 0 && crc32c({payload, h.length}) != h.crc) [[unlikely]] {
-    WorkerStats::add(stats_.crc_errors, 1);
-    finish(lane, index, TaskEnd::kFailed, Code::kBadFrame);
     return;
   }
   std::memcpy(task.local + h.offset, payload, h.length);

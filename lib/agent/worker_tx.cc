@@ -9,6 +9,13 @@ namespace {
 constexpr uint16_t kMaxTries = 8;          // posts of one message before its peer is given up
 }  // namespace
 
+// A write that is small beside a slot shares a message with others.
+bool Worker::packs(const Task& task) const noexcept { return !task.read && task.length <= pack_limit_; }
+
+uint64_t Worker::room_in(const Lane& lane) const noexcept {
+  return std::min(p_.slot_bytes, lane.params.peer_slot_bytes) - kMsgHeaderBytes;
+}
+
 bool Worker::has_work(const Lane& lane) const noexcept {
   return lane.job_count != 0 || lane.aborts.count != 0 || lane.active.count != 0 || lane.queued.count != 0;
 }
@@ -36,10 +43,14 @@ void Worker::stage(Lane& lane) noexcept {
       more = stage_job(lane);
     } else if (lane.aborts.count != 0) {
       more = stage_abort(lane);
+    } else if (lane.queued.count != 0 && packs(tasks_[lane.queued.head]) && (lane.active.count == 0 || !lane.packed)) {
+      more = stage_pack(lane);
+      lane.packed = true;  // turn about with tasks that take several messages
     } else {
-      while (lane.active.count < Lane::kActive && lane.queued.count != 0) activate(lane);
+      while (lane.active.count < Lane::kActive && lane.queued.count != 0 && !packs(tasks_[lane.queued.head])) activate(lane);
       if (lane.active.count == 0) break;
       more = stage_task(lane, lane.active.head);
+      lane.packed = false;
     }
     if (!more) return;
   }
@@ -49,11 +60,9 @@ void Worker::stage(Lane& lane) noexcept {
   }
 }
 
-// Reserve credit, take a slot, write header and payload. false: short of credit, slots or depth; nothing changed.
-bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) noexcept {
-  const Charge charge =
-      message_charge(h.length, h.type == MsgType::kReadReq, lane.params.peer_slot_bytes);
-  if (tx_out_ >= tx_depth_) {
+// Depth, credit and a slot for one message, or none of them.
+bool Worker::take_slot(Lane& lane, const Charge& charge, Slot* slot) noexcept {
+  if (tx_out_ >= tx_depth_ || lane.inflight + lane.staged_count >= lane_limit_) {
     WorkerStats::add(stats_.stalls_depth, 1);
     return false;
   }
@@ -61,13 +70,19 @@ bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) n
     start_waiting(lane);
     return false;
   }
-  Slot slot;
-  if (p_.tx_pool->get({&slot, 1}) == 0) {
+  if (spares_ == 0) spares_ = p_.tx_pool->get(spare_);
+  if (spares_ == 0) {
     lane.ledger.unreserve(charge);
     WorkerStats::add(stats_.stalls_slot, 1);
     return false;
   }
   if (lane.waiting) stop_waiting(lane);
+  *slot = spare_[--spares_];
+  return true;
+}
+
+// Complete and write the header of a filled slot, and stage it.
+void Worker::stage_slot(Lane& lane, MsgHeader& h, const Slot& slot, const Charge& charge) noexcept {
   h.magic = kMsgMagic;
   h.version = kMsgVersion;
   h.lane = lane.params.peer_lane;
@@ -76,14 +91,10 @@ bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) n
   h.session = lane.params.session;
   h.epoch = static_cast<uint32_t>(raw(lane.ledger.epoch()));
   h.seq = lane.next_seq++;
-  h.crc = 0;
   if (lane.ledger.available(Resource::kBounceSlots) < kMaxBurst) h.flags |= kMsgLowCredit;
-  if (h.length != 0) {
-    std::memcpy(slot.addr + kMsgHeaderBytes, payload, h.length);
-    if (p_.verify_crc) {
-      h.flags |= kMsgHasCrc;
-      h.crc = crc32c({slot.addr + kMsgHeaderBytes, h.length});
-    }
+  if (p_.verify_crc && h.length != 0) {
+    h.flags |= kMsgHasCrc;
+    h.crc = crc32c({slot.addr + kMsgHeaderBytes, h.length});
   }
   encode_message(slot.addr, h);
   const uint32_t bytes = static_cast<uint32_t>(kMsgHeaderBytes) + h.length;
@@ -92,12 +103,60 @@ bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) n
   staged.op = Op{OpKind::kSend, lane.params.path, raw(slot.handle), slot.addr, slot.local_desc, nullptr, 0, bytes, 0, 0, 0};
   staged.charge = charge;
   ++tx_out_;
+}
+
+// One message of one piece of payload. false: short of credit, slots or depth; nothing changed.
+bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) noexcept {
+  const Charge charge = message_charge(h.length, h.type == MsgType::kReadReq, lane.params.peer_slot_bytes);
+  Slot slot;
+  if (!take_slot(lane, charge, &slot)) return false;
+  if (h.length != 0) std::memcpy(slot.addr + kMsgHeaderBytes, payload, h.length);
+  stage_slot(lane, h, slot, charge);
+  return true;
+}
+
+// As many small writes from the head of the queue as one slot holds. @pre the head is one.
+bool Worker::stage_pack(Lane& lane) noexcept {
+  const uint64_t room = room_in(lane);
+  uint64_t bytes = 0;
+  uint32_t n = 0;
+  for (uint32_t at = lane.queued.head; at != kNoTask && n < kMaxPack; at = tasks_[at].next, ++n) {
+    const Task& task = tasks_[at];
+    if (!packs(task) || bytes + sizeof(PackRecord) + task.length > room) break;
+    bytes += sizeof(PackRecord) + task.length;
+  }
+  if (n < 2) {
+    activate(lane);
+    return stage_task(lane, lane.active.head);
+  }
+  const Charge charge = message_charge(bytes, false, lane.params.peer_slot_bytes);
+  Slot slot;
+  if (!take_slot(lane, charge, &slot)) return false;
+  std::byte* record = slot.addr + kMsgHeaderBytes;
+  std::byte* data = record + n * sizeof(PackRecord);
+  for (uint32_t i = 0; i < n; ++i, record += sizeof(PackRecord)) {
+    const uint32_t index = pop(lane.queued);
+    Task& task = tasks_[index];
+    const PackRecord r{task_id(index), task.offset, task.buffer, static_cast<uint32_t>(task.length)};
+    std::memcpy(record, &r, sizeof r);
+    std::memcpy(data, task.local, task.length);
+    data += task.length;
+    task.sent = task.length;
+    task.chunk = 1;
+    task.state = Task::State::kSent;
+  }
+  MsgHeader h{};
+  h.type = MsgType::kPack;
+  h.length = static_cast<uint32_t>(bytes);
+  h.total = bytes;
+  h.chunk = n;
+  stage_slot(lane, h, slot, charge);
   return true;
 }
 
 bool Worker::stage_job(Lane& lane) noexcept {
   ReadJob& job = lane.jobs[lane.job_head];
-  const uint64_t room = std::min(p_.slot_bytes, lane.params.peer_slot_bytes) - kMsgHeaderBytes;
+  const uint64_t room = room_in(lane);
   MsgHeader h{};
   h.type = MsgType::kReadResp;
   h.length = static_cast<uint32_t>(std::min(job.total - job.sent, room));
@@ -117,7 +176,7 @@ bool Worker::stage_abort(Lane& lane) noexcept {
   Task& task = tasks_[index];
   MsgHeader h{};
   h.type = MsgType::kAbort;
-  h.task = TaskId{uint64_t{task.generation} << 32 | index};
+  h.task = task_id(index);
   h.total = task.sent;
   h.chunk = task.chunk;
   if (!stage_message(lane, h, nullptr)) return false;
@@ -129,9 +188,9 @@ bool Worker::stage_abort(Lane& lane) noexcept {
 // One message of the task at the head of the active list; a task with more to send goes to the list's end.
 bool Worker::stage_task(Lane& lane, uint32_t index) noexcept {
   Task& task = tasks_[index];
-  const uint64_t room = std::min(p_.slot_bytes, lane.params.peer_slot_bytes) - kMsgHeaderBytes;
+  const uint64_t room = room_in(lane);
   MsgHeader h{};
-  h.task = TaskId{uint64_t{task.generation} << 32 | index};
+  h.task = task_id(index);
   h.total = task.length;
   h.buffer = task.buffer;
   h.chunk = task.chunk;

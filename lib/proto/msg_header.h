@@ -3,7 +3,8 @@
 ///
 /// Model    WRITE carries payload for a buffer of the receiver's; READ_REQ asks for bytes of one; READ_RESP carries
 ///          them back. ABORT ends a WRITE that was partly sent: its total is what was sent, and the receiver
-///          acknowledges the task when that much is here, so that nothing of it can still move. A buffer is named by
+///          acknowledges the task when that much is here, so that nothing of it can still move. PACK carries several
+///          small WRITEs, since a message costs the wire and both ends far more than the few bytes it moves. A buffer is named by
 ///          its id and an offset, never by a pointer. A message has a number (seq) that counts up in its epoch, by
 ///          which the receiver drops what it has already.
 /// Threads  Pure functions.
@@ -26,7 +27,17 @@ inline constexpr size_t kMsgHeaderBytes = 64;
 inline constexpr uint8_t kMsgMagic = 0x5C;
 inline constexpr uint8_t kMsgVersion = 1;
 
-enum class MsgType : uint8_t { kWrite = 1, kReadReq = 2, kReadResp = 3, kAbort = 4 };
+enum class MsgType : uint8_t { kWrite = 1, kReadReq = 2, kReadResp = 3, kAbort = 4, kPack = 5 };
+
+/// PACK: the payload begins with chunk records, and the bytes of the tasks follow in the same order. Each is a whole WRITE.
+struct PackRecord {
+  TaskId task;
+  uint64_t offset;  ///< In the buffer.
+  uint32_t buffer;
+  uint32_t length;
+};
+static_assert(sizeof(PackRecord) == 24);
+inline constexpr uint32_t kMaxPack = 256;  ///< Records in one message.
 
 inline constexpr uint8_t kMsgAckNow = 1;     ///< Nothing follows for now: acknowledge at once.
 inline constexpr uint8_t kMsgLowCredit = 2;  ///< The sender is about to wait for credit.
@@ -70,6 +81,9 @@ inline bool message_fields_ok(const MsgHeader& h, size_t payload_bytes) noexcept
     case MsgType::kReadReq: return h.length == 0 && h.total != 0 && range_ok(h.offset, h.total, ~uint64_t{0});
     case MsgType::kReadResp: return h.length != 0 && h.buffer == 0 && range_ok(h.offset, h.length, h.total);
     case MsgType::kAbort: return h.length == 0 && h.buffer == 0 && h.offset == 0;
+    case MsgType::kPack:
+      return h.chunk != 0 && h.chunk <= kMaxPack && h.length >= h.chunk * (sizeof(PackRecord) + 1) && h.total == h.length &&
+             h.buffer == 0 && h.offset == 0 && h.task == TaskId{};
   }
   return false;
 }
@@ -86,6 +100,24 @@ inline Code parse_message(std::span<const std::byte> bytes, MsgHeader* out) noex
   if (h.crc != crc) return Code::kBadFrame;
   *out = h;
   return Code::kOk;
+}
+
+/// Record @p i of a PACK. @pre i < chunk of a header that parse_message accepted.
+inline PackRecord pack_record(const std::byte* payload, uint32_t i) noexcept {
+  PackRecord r;
+  std::memcpy(&r, payload + i * sizeof r, sizeof r);
+  return r;
+}
+
+/// Whether the records of a PACK account for its payload exactly. @pre parse_message accepted @p h.
+inline bool pack_adds_up(const MsgHeader& h, const std::byte* payload) noexcept {
+  uint64_t bytes = h.chunk * sizeof(PackRecord);
+  for (uint32_t i = 0; i < h.chunk; ++i) {
+    const uint32_t length = pack_record(payload, i).length;
+    if (length == 0) return false;
+    bytes += length;
+  }
+  return bytes == h.length;
 }
 
 }  // namespace sluice
