@@ -41,19 +41,24 @@ Control::~Control() {
 uint32_t Control::turn(uint64_t now) noexcept {
   now_ = now;
   for (Mailbox<ToWorker>* box : p_.to_worker)
-    if (box->room() < kRoom) [[unlikely]] return 0;  // a worker is behind; nothing may be lost
-  if (p_.to_service->room() < kRoom) [[unlikely]] return 0;
+    if (box->room() < kRoom) [[unlikely]]
+      return 0;  // a worker is behind; nothing may be lost
+  if (p_.to_service->room() < kRoom) [[unlikely]]
+    return 0;
   uint32_t work = 0;
-  if (!p_.from_service->empty()) [[unlikely]] work += drain_service();
+  if (!p_.from_service->empty()) [[unlikely]]
+    work += drain_service();
   work += drain_workers();
   work += poll_frames();
   if (!ports_.empty()) work += take_notifies();
   for (const auto& pool : pools_)
     if (pool->dirty) share(*pool);
-  if (!unsent_.empty()) [[unlikely]] retry_unsent();
+  if (!unsent_.empty()) [[unlikely]]
+    retry_unsent();
   if (!work_.empty()) work += pump_all();
   p_.queue->flush();
-  if (now >= next_manage_) [[unlikely]] manage(now);
+  if (now >= next_manage_) [[unlikely]]
+    manage(now);
   return work;
 }
 

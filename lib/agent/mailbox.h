@@ -1,8 +1,8 @@
 /// @file mailbox.h
 /// A bounded queue of small plain messages between two agents: an SP/SC rte_ring of fixed-size elements.
 ///
-/// Model    One producer, one consumer. A full mailbox takes a prefix: the rest stays with the producer, who tries again
-///          in its next turn.
+/// Model    One producer, one consumer. A full mailbox takes a prefix: the rest stays with the producer, who tries
+///          again in its next turn.
 /// Threads  put/room: the producer. take/empty: the consumer.
 /// Memory   Allocated by open(); put and take do not allocate. Position-independent: the ring holds no pointers.
 /// Errors   open says kNoMemory.
@@ -34,7 +34,8 @@ class Mailbox {
     void* memory = std::aligned_alloc(RTE_CACHE_LINE_SIZE, static_cast<size_t>((bytes + 63) / 64 * 64));
     if (memory == nullptr) return {Code::kNoMemory, "mailbox of " + std::to_string(bytes) + " bytes"};
     ring_.reset(static_cast<rte_ring*>(memory));
-    if (rte_ring_init(ring_.get(), "mailbox", count * kUnits, RING_F_SP_ENQ | RING_F_SC_DEQ) != 0) return Code::kBadArgument;
+    if (rte_ring_init(ring_.get(), "mailbox", count * kUnits, RING_F_SP_ENQ | RING_F_SC_DEQ) != 0)
+      return Code::kBadArgument;
     return Code::kOk;
   }
 
@@ -43,7 +44,8 @@ class Mailbox {
   }
   uint32_t put(std::span<const T> messages) noexcept {
     const uint32_t n = std::min(static_cast<uint32_t>(messages.size()), room());
-    return n == 0 ? 0 : rte_ring_sp_enqueue_bulk_elem(ring_.get(), messages.data(), kUnit, n * kUnits, nullptr) / kUnits;
+    return n == 0 ? 0
+                  : rte_ring_sp_enqueue_bulk_elem(ring_.get(), messages.data(), kUnit, n * kUnits, nullptr) / kUnits;
   }
   uint32_t take(std::span<T> out) noexcept {
     const uint32_t n = std::min(static_cast<uint32_t>(out.size()), rte_ring_count(ring_.get()) / kUnits);

@@ -5,10 +5,10 @@
 
 namespace sluice {
 namespace {
-constexpr uint32_t kTurnReserve = 512;   // messages to control that one turn may need, at most
-constexpr uint32_t kPackShare = 4;       // a write of up to a quarter of a slot is packed
-constexpr uint32_t kLaneShare = 4;       // a quarter of the tx slots is left to the other lanes
-constexpr uint32_t kMaxTurnLanes = 64;   // lanes served in one turn
+constexpr uint32_t kTurnReserve = 512;  // messages to control that one turn may need, at most
+constexpr uint32_t kPackShare = 4;      // a write of up to a quarter of a slot is packed
+constexpr uint32_t kLaneShare = 4;      // a quarter of the tx slots is left to the other lanes
+constexpr uint32_t kMaxTurnLanes = 64;  // lanes served in one turn
 }  // namespace
 
 Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_costly) {
@@ -40,14 +40,17 @@ Worker::~Worker() {
 
 uint32_t Worker::turn(uint64_t now) noexcept {
   now_ = now;
-  if (p_.control->room() < kTurnReserve) [[unlikely]] return 0;  // control is behind; nothing may be lost
+  if (p_.control->room() < kTurnReserve) [[unlikely]]
+    return 0;  // control is behind; nothing may be lost
   uint32_t work = 0;
-  if (!p_.inbox->empty()) [[unlikely]] work += drain_inbox();  // lane changes, credit, acknowledgements
-  work += reap();                                               // first: gives room back
-  if (!resend_.empty()) [[unlikely]] work += resend();
-  work += take_submissions();                                   // ports into lanes, bounded
+  if (!p_.inbox->empty()) [[unlikely]]
+    work += drain_inbox();  // lane changes, credit, acknowledgements
+  work += reap();           // first: gives room back
+  if (!resend_.empty()) [[unlikely]]
+    work += resend();
+  work += take_submissions();  // ports into lanes, bounded
   const auto lanes = static_cast<uint32_t>(std::min<size_t>(work_.size(), kMaxTurnLanes));
-  for (uint32_t i = 0; i < lanes; ++i) {                        // then: spends it
+  for (uint32_t i = 0; i < lanes; ++i) {  // then: spends it
     Lane* lane = lanes_[raw(work_[i])];
     if (lane == nullptr) continue;
     lane->listed = false;
@@ -55,8 +58,10 @@ uint32_t Worker::turn(uint64_t now) noexcept {
     if (lane->staged_count != 0 || (lane->tx_open && !lane->waiting && !lane->draining && has_work(*lane))) list(*lane);
   }
   work_.erase(work_.begin(), work_.begin() + lanes);
-  p_.queue->flush();                                            // one doorbell per turn
-  if (now >= next_scan_) [[unlikely]] work += scan();
+  p_.queue->flush();  // one doorbell per turn
+  if (now >= next_scan_) [[unlikely]]
+    work += scan();
+  flush_done();
   if (!touched_.empty()) report_all();
   return work;
 }
@@ -88,6 +93,7 @@ void Worker::on_message(const ToWorker& m) noexcept {
     case Kind::kClearBuffer: clear_buffer(static_cast<uint32_t>(m.buffer.id), m.buffer.token); return;
     case Kind::kAddPort: ports_.push_back(m.port); return;
     case Kind::kRemovePort: {
+      flush_done();
       std::erase(ports_, m.port);
       ToControl done{};
       done.kind = ToControl::Kind::kPortRemoved;
@@ -117,7 +123,8 @@ void Worker::on_lane_message(Lane& lane, const ToWorker& m) noexcept {
       CreditGrant grant{};
       for (uint16_t r = 1; r <= kResources; ++r)
         if ((m.count >> r & 1) != 0) grant.entries[grant.count++] = {Resource{r}, m.values.totals[r - 1u]};
-      if (lane.ledger.apply_grant(Epoch{m.values.a}, m.values.b, grant) == Code::kBadFrame) violation(lane, Code::kBadFrame);
+      if (lane.ledger.apply_grant(Epoch{m.values.a}, m.values.b, grant) == Code::kBadFrame)
+        violation(lane, Code::kBadFrame);
       if (lane.waiting) lane.probe_at = now_ + lane.probe_every;
       break;
     }
@@ -155,7 +162,9 @@ void Worker::on_acks(Lane& lane, const ToWorker& m) noexcept {
       continue;
     }
     const Task& task = tasks_[index];
-    if (task.state == Task::State::kSent && m.acks[i].acked_bytes == task.length) [[likely]] {
+    if (task.state == Task::State::kPack && m.acks[i].acked_bytes == task.length) [[likely]] {
+      close_pack(lane, index);
+    } else if (task.state == Task::State::kSent && m.acks[i].acked_bytes == task.length) [[likely]] {
       if (task.why == Code::kOk || task.why == Code::kTimeout || task.why == Code::kCancelled)
         finish(lane, index, TaskEnd::kDone, Code::kOk);
       else
@@ -168,6 +177,20 @@ void Worker::on_acks(Lane& lane, const ToWorker& m) noexcept {
   }
 }
 
+// A PACK was placed: every task of it is done, but for those that were refused by a NAK before.
+void Worker::close_pack(Lane& lane, uint32_t index) noexcept {
+  Task& pack = tasks_[index];
+  for (uint32_t at = pack.next; at != kNoTask;) {
+    const uint32_t next = tasks_[at].next;
+    const Code why = tasks_[at].why;
+    finish(lane, at, why == Code::kOk ? TaskEnd::kDone : TaskEnd::kFailed, why);
+    at = next;
+  }
+  (pack.older == kNoTask ? lane.packs : tasks_[pack.older].newer) = pack.newer;
+  if (pack.newer != kNoTask) tasks_[pack.newer].older = pack.older;
+  free_task(index);
+}
+
 // The peer refused a message of a task. A task of one message is over; another ends with its acknowledgement.
 void Worker::on_nak(Lane& lane, const AckEntry& nak) noexcept {
   const auto index = static_cast<uint32_t>(nak.task);
@@ -176,7 +199,9 @@ void Worker::on_nak(Lane& lane, const AckEntry& nak) noexcept {
     return;
   Task& task = tasks_[index];
   const Code code = nak.acked_bytes < kCodeCount ? static_cast<Code>(nak.acked_bytes) : Code::kPeerRefused;
-  if (task.state == Task::State::kSent && (task.read || task.chunk == 1)) {
+  if (task.state == Task::State::kSent && task.chunk == 0) {
+    task.why = code;  // part of a PACK, whose acknowledgement ends it
+  } else if (task.state == Task::State::kSent && (task.read || task.chunk == 1)) {
     finish(lane, index, TaskEnd::kFailed, code);
   } else if (task.state == Task::State::kSent) {
     task.why = code;
@@ -216,7 +241,7 @@ uint32_t Worker::take_submissions() noexcept {
   std::array<Submission, kMaxBurst> in;
   for (uint32_t i = 0; i < ports; ++i) {
     PortRings* port = ports_[(next_port_ + i) % ports];
-    const uint32_t room = std::min<uint32_t>(kMaxBurst, p_.max_tasks - open_tasks_);
+    const uint32_t room = std::min<uint32_t>(kMaxBurst, (p_.max_tasks - open_tasks_) / 2);  // half may be PACKs
     if (room == 0) break;
     const uint32_t n = port->submissions(p_.id).take({in.data(), room});
     for (uint32_t k = 0; k < n; ++k) admit(port, in[k]);
@@ -234,8 +259,7 @@ void Worker::admit(PortRings* port, const Submission& s) noexcept {
     return;
   }
   if (!live || lane->state != Lane::State::kOpen) {
-    (void)port->completions(p_.id).put(
-        TaskDone{s.ref, 0, TaskEnd::kFailed, live ? lane->fail_code : Code::kStale, 0});
+    (void)port->completions(p_.id).put(TaskDone{s.ref, 0, TaskEnd::kFailed, live ? lane->fail_code : Code::kStale, 0});
     WorkerStats::add(stats_.tasks_failed, 1);
     return;
   }
@@ -301,6 +325,7 @@ void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
       if (task.read) finish(lane, index, end, why);  // its number ends here, so late bytes go nowhere
       break;
     case Task::State::kAborting:
+    case Task::State::kPack:
     case Task::State::kFree: break;
   }
 }
@@ -308,17 +333,38 @@ void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
 void Worker::finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept {
   Task& task = tasks_[index];
   if (task.wait_since != 0) task.port->set_waiting(task.phase, false);
-  (void)task.port->completions(p_.id).put(TaskDone{task.ref, task.waited_us, end, code, 0});
+  complete(task, end, code);
   (task.older == kNoTask ? lane.oldest : tasks_[task.older].newer) = task.newer;
   (task.newer == kNoTask ? lane.newest : tasks_[task.newer].older) = task.older;
   --lane.tasks;
+  free_task(index);
+}
+
+void Worker::free_task(uint32_t index) noexcept {
+  Task& task = tasks_[index];
   --open_tasks_;
   ++task.generation;
   task.state = Task::State::kFree;
   task.next = free_task_;
   free_task_ = index;
-  WorkerStats::add(end == TaskEnd::kDone ? stats_.tasks_done
-                   : end == TaskEnd::kFailed ? stats_.tasks_failed : stats_.tasks_cancelled, 1);
+}
+
+// Completions of one port are gathered and put together; turn() flushes what is left.
+void Worker::complete(Task& task, TaskEnd end, Code code) noexcept {
+  if (task.port != done_port_ || done_count_ == done_.size()) flush_done();
+  done_port_ = task.port;
+  done_[done_count_++] = TaskDone{task.ref, task.waited_us, end, code, 0};
+}
+
+void Worker::flush_done() noexcept {
+  if (done_count_ == 0) return;
+  (void)done_port_->completions(p_.id).put(std::span<const TaskDone>{done_.data(), done_count_});  // never full
+  uint64_t ends[3] = {};
+  for (uint32_t i = 0; i < done_count_; ++i) ++ends[static_cast<size_t>(done_[i].end)];
+  WorkerStats::add(stats_.tasks_done, ends[0]);
+  WorkerStats::add(stats_.tasks_failed, ends[1]);
+  WorkerStats::add(stats_.tasks_cancelled, ends[2]);
+  done_count_ = 0;
 }
 
 }  // namespace sluice

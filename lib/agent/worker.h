@@ -30,10 +30,10 @@ struct WorkerParams {
   WorkerId id{};
   Queue* queue = nullptr;
   BouncePool* rx_pool = nullptr;
-  BouncePool* tx_pool = nullptr;      ///< One extent, so that a slot's index names it.
+  BouncePool* tx_pool = nullptr;  ///< One extent, so that a slot's index names it.
   Mailbox<ToWorker>* inbox = nullptr;
   Mailbox<ToControl>* control = nullptr;
-  TickSource ticks = nullptr;         ///< For the lease, just before bytes are placed.
+  TickSource ticks = nullptr;  ///< For the lease, just before bytes are placed.
   uint32_t slot_bytes = 0, max_lanes = 0, max_tasks = 0, max_buffers = 0, rx_depth = 0, rx_slots_max = 0;
   uint64_t ticks_per_us = 1;
   uint64_t task_timeout = 0, probe_first = 0, probe_max = 0, lease = 0;  ///< In ticks.
@@ -46,7 +46,9 @@ struct WorkerStats {
   Counter tasks_done{}, tasks_failed{}, tasks_cancelled{}, bytes_sent{}, bytes_received{}, messages_sent{},
       messages_received{}, messages_refused{}, lease_refusals{}, stale_messages{}, duplicates{}, waits{}, wait_max{},
       stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, lanes{}, rx_posted{}, tx_out{}, lost_messages{};
-  static void add(Counter& c, uint64_t n) noexcept { c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+  static void add(Counter& c, uint64_t n) noexcept {
+    c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
   static void set(Counter& c, uint64_t n) noexcept { c.store(n, std::memory_order_relaxed); }
 };
 
@@ -85,12 +87,16 @@ class Worker final : public Agent {
   void capacity() noexcept;
   void on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept;
   void on_acks(Lane& lane, const ToWorker& m) noexcept;
+  void close_pack(Lane& lane, uint32_t index) noexcept;
   void on_nak(Lane& lane, const AckEntry& nak) noexcept;
   void clear_buffer(uint32_t id, uint64_t token) noexcept;
   uint32_t take_submissions() noexcept;
   void admit(PortRings* port, const Submission& s) noexcept;
   void cancel(Lane& lane, PortRings* port, const Submission& s) noexcept;
+  void complete(Task& task, TaskEnd end, Code code) noexcept;
+  void flush_done() noexcept;
   void give_up(Lane& lane, uint32_t index, Code why) noexcept;
+  void free_task(uint32_t index) noexcept;
   void finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept;
   uint32_t scan() noexcept;
   bool scan_lane(Lane& lane) noexcept;
@@ -119,6 +125,7 @@ class Worker final : public Agent {
   bool stage_message(Lane& lane, MsgHeader& header, const std::byte* payload) noexcept;
   bool stage_job(Lane& lane) noexcept;
   bool stage_task(Lane& lane, uint32_t index) noexcept;
+  uint32_t open_pack(Lane& lane, uint64_t bytes) noexcept;
   bool stage_pack(Lane& lane) noexcept;
   bool stage_abort(Lane& lane) noexcept;
   bool take_slot(Lane& lane, const Charge& charge, Slot* slot) noexcept;
@@ -155,9 +162,9 @@ class Worker final : public Agent {
   WorkerStats stats_;
   uint64_t now_ = 0, rx_now_ = 0, next_scan_ = 0, scan_every_;
   std::vector<Lane*> lanes_;
-  std::vector<LaneId> work_;       // lanes with something to send
-  std::vector<LaneId> touched_;    // lanes with something to report
-  std::vector<LaneId> scanned_;    // lanes with deadlines
+  std::vector<LaneId> work_;     // lanes with something to send
+  std::vector<LaneId> touched_;  // lanes with something to report
+  std::vector<LaneId> scanned_;  // lanes with deadlines
   std::vector<Task> tasks_;
   uint32_t free_task_ = kNoTask;
   uint32_t open_tasks_ = 0;
@@ -166,10 +173,13 @@ class Worker final : public Agent {
   std::vector<TxMeta> tx_meta_;
   std::vector<SlotHandle> resend_;  // tx slots whose op failed and may be tried again
   std::vector<Refill> refill_;      // rx slots to post
-  uint32_t pack_limit_ = 0;  // bytes up to which a write is packed
-  uint32_t lane_limit_ = 0;  // tx slots that one lane may have out, so that a stopped peer cannot hold them all
+  uint32_t pack_limit_ = 0;         // bytes up to which a write is packed
+  uint32_t lane_limit_ = 0;         // tx slots that one lane may have out, so that a stopped peer cannot hold them all
   uint32_t tx_out_ = 0, tx_depth_ = 0, rx_posted_ = 0, rx_limit_ = 0;
   uint32_t next_port_ = 0;
+  PortRings* done_port_ = nullptr;  // whose completions are gathered in done_
+  std::array<TaskDone, kMaxBurst> done_;
+  uint32_t done_count_ = 0;
   std::array<Slot, kMaxBurst> spare_;  // tx slots taken in a burst and not used yet
   uint32_t spares_ = 0;
   PollGate gate_;

@@ -137,6 +137,11 @@ void Worker::end_all(Lane& lane) noexcept {
     finish(lane, lane.oldest, cancelled ? TaskEnd::kCancelled : TaskEnd::kFailed,
            cancelled ? Code::kCancelled : lane.fail_code);
   }
+  while (lane.packs != kNoTask) {
+    const uint32_t pack = lane.packs;
+    lane.packs = tasks_[pack].newer;
+    free_task(pack);
+  }
 }
 
 // Hand a lane without tasks back. Its operations that are still out come back to nobody: their slots go home.
@@ -170,9 +175,9 @@ void Worker::report(Lane& lane) noexcept {
     lane.ack_count = 0;
   }
   ToControl m = message(ToControl::Kind::kReport, lane);
-  m.report = {lane.accepted_slots,    lane.released_slots,    lane.accepted_bytes,
-              lane.released_bytes,    lane.accepted_requests, lane.released_requests,
-              lane.ack_seen,          lane.has_ack_seen,      lane.low_credit_seen, lane.ack_now_seen};
+  m.report = {lane.accepted_slots,    lane.released_slots,    lane.accepted_bytes, lane.released_bytes,
+              lane.accepted_requests, lane.released_requests, lane.ack_seen,       lane.has_ack_seen,
+              lane.low_credit_seen,   lane.ack_now_seen};
   lane.accepted_slots = lane.released_slots = 0;
   lane.accepted_bytes = lane.released_bytes = 0;
   lane.accepted_requests = lane.released_requests = 0;
@@ -204,7 +209,8 @@ ToControl Worker::message(ToControl::Kind kind, const Lane& lane) const noexcept
 }
 
 void Worker::tell(const ToControl& m) noexcept {
-  if (!p_.control->put(m)) [[unlikely]] WorkerStats::add(stats_.lost_messages, 1);  // turn() keeps the room; see kTurnReserve
+  if (!p_.control->put(m)) [[unlikely]]
+    WorkerStats::add(stats_.lost_messages, 1);  // turn() keeps the room; see kTurnReserve
 }
 
 }  // namespace sluice

@@ -90,8 +90,10 @@ Lane* Worker::judge(const MsgHeader& h) noexcept {
 
 // Copy into an exported buffer. @return kStale (no such buffer any more), kOutOfRange.
 Code Worker::place(uint32_t buffer, uint64_t offset, const std::byte* bytes, uint32_t length) noexcept {
-  if (buffer >= buffers_.size() || buffers_[buffer].base == nullptr) [[unlikely]] return Code::kStale;
-  if (!range_ok(offset, length, buffers_[buffer].bytes)) [[unlikely]] return Code::kOutOfRange;
+  if (buffer >= buffers_.size() || buffers_[buffer].base == nullptr) [[unlikely]]
+    return Code::kStale;
+  if (!range_ok(offset, length, buffers_[buffer].bytes)) [[unlikely]]
+    return Code::kOutOfRange;
   std::memcpy(buffers_[buffer].base + offset, bytes, length);
   return Code::kOk;
 }
@@ -121,11 +123,10 @@ void Worker::on_pack(Lane& lane, const MsgHeader& h, const std::byte* payload) n
     const PackRecord r = pack_record(payload, i);
     const Code placed = place(r.buffer, r.offset, data, r.length);
     data += r.length;
-    if (placed == Code::kOk) [[likely]]
-      acknowledge(lane, r.task, r.length);
-    else
+    if (placed != Code::kOk) [[unlikely]]
       refuse(lane, r.task, placed);
   }
+  acknowledge(lane, h.task, h.length);  // of all; control sends the refusals first
   WorkerStats::add(stats_.bytes_received, h.length - h.chunk * sizeof(PackRecord));
 }
 
@@ -179,8 +180,8 @@ void Worker::on_read_response(Lane& lane, const MsgHeader& h, const std::byte* p
     return;
   }
   Task& task = tasks_[index];
-  if (h.total != task.length || !range_ok(h.offset, h.length, task.length) ||
-      h.length > task.length - task.received) [[unlikely]] {
+  if (h.total != task.length || !range_ok(h.offset, h.length, task.length) || h.length > task.length - task.received)
+      [[unlikely]] {
     violation(lane, Code::kBadFrame);
     return;
   }

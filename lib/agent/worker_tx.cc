@@ -6,7 +6,7 @@
 
 namespace sluice {
 namespace {
-constexpr uint16_t kMaxTries = 8;          // posts of one message before its peer is given up
+constexpr uint16_t kMaxTries = 8;  // posts of one message before its peer is given up
 }  // namespace
 
 // A write that is small beside a slot shares a message with others.
@@ -47,7 +47,8 @@ void Worker::stage(Lane& lane) noexcept {
       more = stage_pack(lane);
       lane.packed = true;  // turn about with tasks that take several messages
     } else {
-      while (lane.active.count < Lane::kActive && lane.queued.count != 0 && !packs(tasks_[lane.queued.head])) activate(lane);
+      while (lane.active.count < Lane::kActive && lane.queued.count != 0 && !packs(tasks_[lane.queued.head]))
+        activate(lane);
       if (lane.active.count == 0) break;
       more = stage_task(lane, lane.active.head);
       lane.packed = false;
@@ -100,7 +101,8 @@ void Worker::stage_slot(Lane& lane, MsgHeader& h, const Slot& slot, const Charge
   const uint32_t bytes = static_cast<uint32_t>(kMsgHeaderBytes) + h.length;
   tx_meta_[raw(slot.handle) & UINT32_MAX] = {lane.params.id, lane.params.generation, 0, bytes};
   Staged& staged = lane.staged[lane.staged_count++];
-  staged.op = Op{OpKind::kSend, lane.params.path, raw(slot.handle), slot.addr, slot.local_desc, nullptr, 0, bytes, 0, 0, 0};
+  staged.op =
+      Op{OpKind::kSend, lane.params.path, raw(slot.handle), slot.addr, slot.local_desc, nullptr, 0, bytes, 0, 0, 0};
   staged.charge = charge;
   ++tx_out_;
 }
@@ -115,6 +117,23 @@ bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) n
   return true;
 }
 
+// A place in the task table that stands for a PACK. @pre there is one.
+uint32_t Worker::open_pack(Lane& lane, uint64_t bytes) noexcept {
+  const uint32_t index = free_task_;
+  Task& pack = tasks_[index];
+  free_task_ = pack.next;
+  pack.state = Task::State::kPack;
+  pack.lane = lane.params.id;
+  pack.length = bytes;
+  pack.read = false;
+  pack.older = kNoTask;
+  pack.newer = lane.packs;
+  if (lane.packs != kNoTask) tasks_[lane.packs].older = index;
+  lane.packs = index;
+  ++open_tasks_;
+  return index;
+}
+
 // As many small writes from the head of the queue as one slot holds. @pre the head is one.
 bool Worker::stage_pack(Lane& lane) noexcept {
   const uint64_t room = room_in(lane);
@@ -125,7 +144,7 @@ bool Worker::stage_pack(Lane& lane) noexcept {
     if (!packs(task) || bytes + sizeof(PackRecord) + task.length > room) break;
     bytes += sizeof(PackRecord) + task.length;
   }
-  if (n < 2) {
+  if (n < 2 || free_task_ == kNoTask) {
     activate(lane);
     return stage_task(lane, lane.active.head);
   }
@@ -134,19 +153,27 @@ bool Worker::stage_pack(Lane& lane) noexcept {
   if (!take_slot(lane, charge, &slot)) return false;
   std::byte* record = slot.addr + kMsgHeaderBytes;
   std::byte* data = record + n * sizeof(PackRecord);
-  for (uint32_t i = 0; i < n; ++i, record += sizeof(PackRecord)) {
-    const uint32_t index = pop(lane.queued);
+  const uint32_t pack = open_pack(lane, bytes);
+  tasks_[pack].next = lane.queued.head;
+  uint32_t last = kNoTask;
+  for (uint32_t i = 0, index = lane.queued.head; i < n; ++i, record += sizeof(PackRecord)) {
     Task& task = tasks_[index];
     const PackRecord r{task_id(index), task.offset, task.buffer, static_cast<uint32_t>(task.length)};
     std::memcpy(record, &r, sizeof r);
     std::memcpy(data, task.local, task.length);
     data += task.length;
     task.sent = task.length;
-    task.chunk = 1;
     task.state = Task::State::kSent;
+    last = index;
+    index = task.next;
   }
+  lane.queued.head = tasks_[last].next;
+  if (lane.queued.head == kNoTask) lane.queued.tail = kNoTask;
+  lane.queued.count -= n;
+  tasks_[last].next = kNoTask;
   MsgHeader h{};
   h.type = MsgType::kPack;
+  h.task = task_id(pack);
   h.length = static_cast<uint32_t>(bytes);
   h.total = bytes;
   h.chunk = n;
@@ -288,12 +315,14 @@ uint32_t Worker::resend() noexcept {
     const TxMeta& meta = tx_meta_[raw(handle) & UINT32_MAX];
     Slot slot;
     Lane* lane = lane_at(meta.lane);
-    const bool live = lane != nullptr && lane->params.generation == meta.generation && lane->state == Lane::State::kOpen;
+    const bool live =
+        lane != nullptr && lane->params.generation == meta.generation && lane->state == Lane::State::kOpen;
     if (!live || !p_.tx_pool->find(handle, &slot)) {
       on_sent({raw(handle), 0, CompletionKind::kOp, Code::kOk});
       continue;
     }
-    const Op op{OpKind::kSend, lane->params.path, raw(handle), slot.addr, slot.local_desc, nullptr, 0, meta.bytes, 0, 0, 0};
+    const Op op{
+        OpKind::kSend, lane->params.path, raw(handle), slot.addr, slot.local_desc, nullptr, 0, meta.bytes, 0, 0, 0};
     if (p_.queue->post({&op, 1}) == 1) {
       ++sent;
       WorkerStats::add(stats_.resends, 1);

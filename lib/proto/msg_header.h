@@ -4,9 +4,9 @@
 /// Model    WRITE carries payload for a buffer of the receiver's; READ_REQ asks for bytes of one; READ_RESP carries
 ///          them back. ABORT ends a WRITE that was partly sent: its total is what was sent, and the receiver
 ///          acknowledges the task when that much is here, so that nothing of it can still move. PACK carries several
-///          small WRITEs, since a message costs the wire and both ends far more than the few bytes it moves. A buffer is named by
-///          its id and an offset, never by a pointer. A message has a number (seq) that counts up in its epoch, by
-///          which the receiver drops what it has already.
+///          small WRITEs, since a message costs the wire and both ends far more than the few bytes it moves. A buffer
+///          is named by its id and an offset, never by a pointer. A message has a number (seq) that counts up in its
+///          epoch, by which the receiver drops what it has already.
 /// Threads  Pure functions.
 /// Memory   No heap.
 /// Errors   parse_message checks everything that can be judged without tables; kBadFrame leaves the output untouched.
@@ -29,7 +29,8 @@ inline constexpr uint8_t kMsgVersion = 1;
 
 enum class MsgType : uint8_t { kWrite = 1, kReadReq = 2, kReadResp = 3, kAbort = 4, kPack = 5 };
 
-/// PACK: the payload begins with chunk records, and the bytes of the tasks follow in the same order. Each is a whole WRITE.
+/// PACK: the payload begins with chunk records, and the bytes of the tasks follow in the same order. Each is a
+/// whole WRITE. The header's task stands for them all: it is what is acknowledged (acked_bytes: the header's length).
 struct PackRecord {
   TaskId task;
   uint64_t offset;  ///< In the buffer.
@@ -82,8 +83,8 @@ inline bool message_fields_ok(const MsgHeader& h, size_t payload_bytes) noexcept
     case MsgType::kReadResp: return h.length != 0 && h.buffer == 0 && range_ok(h.offset, h.length, h.total);
     case MsgType::kAbort: return h.length == 0 && h.buffer == 0 && h.offset == 0;
     case MsgType::kPack:
-      return h.chunk != 0 && h.chunk <= kMaxPack && h.length >= h.chunk * (sizeof(PackRecord) + 1) && h.total == h.length &&
-             h.buffer == 0 && h.offset == 0 && h.task == TaskId{};
+      return h.chunk != 0 && h.chunk <= kMaxPack && h.length >= h.chunk * (sizeof(PackRecord) + 1) &&
+             h.total == h.length && h.buffer == 0 && h.offset == 0;
   }
   return false;
 }
