@@ -47,7 +47,8 @@ void Control::share(Pool& pool) noexcept {
   }
 }
 
-// After DRAIN_ACK: when every message that it counts was placed, and said so, the next epoch begins with nothing granted.
+// After DRAIN_ACK: when every message that it counts was placed, and said so, the next epoch begins with nothing
+// granted.
 void Control::check_home(Session& s) noexcept {
   if (s.granter.released() != s.drain_totals || s.acks.count != 0 || s.naks.count != 0) return;
   if (s.rx.apply(RxEvent::kAllHome) != RxAction::kNextEpoch) return;
@@ -138,7 +139,8 @@ void Control::fence_idle(uint32_t worker) noexcept {
   for (Peer* peer : peers_) {
     if (peer == nullptr || peer->failed) continue;
     Session& s = *peer->sessions[worker];
-    if (now_ - s.last_message < p_.fence_idle || s.granter.outstanding(Resource::kBounceSlots) <= p_.session_floor) continue;
+    if (now_ - s.last_message < p_.fence_idle || s.granter.outstanding(Resource::kBounceSlots) <= p_.session_floor)
+      continue;
     if (s.rx.apply(RxEvent::kFence) != RxAction::kSendFence) continue;
     s.fence_due = true;
     ControlStats::add(stats_.fences, 1);
@@ -150,8 +152,10 @@ void Control::count_extents() noexcept {
   uint64_t total = 0;
   for (const auto& pool : pools_) total += pool->extents;
   stats_.extents.store(total, std::memory_order_relaxed);
-  if (total > stats_.extents_max.load(std::memory_order_relaxed)) stats_.extents_max.store(total, std::memory_order_relaxed);
-  if (total < stats_.extents_min.load(std::memory_order_relaxed)) stats_.extents_min.store(total, std::memory_order_relaxed);
+  if (total > stats_.extents_max.load(std::memory_order_relaxed))
+    stats_.extents_max.store(total, std::memory_order_relaxed);
+  if (total < stats_.extents_min.load(std::memory_order_relaxed))
+    stats_.extents_min.store(total, std::memory_order_relaxed);
 }
 
 }  // namespace sluice

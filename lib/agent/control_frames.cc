@@ -63,7 +63,8 @@ void Control::on_frame(std::span<const std::byte> bytes) noexcept {
     return;
   }
   // A notify that nobody could take is not received at all, unless it can be refused: the peer repeats it.
-  if (f.header.type == FrameType::kNotify && !p_.notifies->has_room() && !s->channel.may_send(FrameType::kDataNak)) return;
+  if (f.header.type == FrameType::kNotify && !p_.notifies->has_room() && !s->channel.may_send(FrameType::kDataNak))
+    return;
   const bool needs_ack = (f.header.flags & kFlagNeedsAck) != 0;
   CtrlChannel::Verdict verdict{};
   if ((f.header.seq == 0) != (f.header.type == FrameType::kCtrlAck) ||
@@ -221,7 +222,8 @@ void Control::take_acked(Session& s) noexcept {
   while (s.channel.take_acked(&at)) {
     Session::Kept& kept = s.kept[at];
     if (kept.type == FrameType::kNotify)
-      notify_done(kept.notify, kept.refused ? TaskEnd::kFailed : TaskEnd::kDone, kept.refused ? Code::kLimit : Code::kOk);
+      notify_done(kept.notify, kept.refused ? TaskEnd::kFailed : TaskEnd::kDone,
+                  kept.refused ? Code::kLimit : Code::kOk);
     if (kept.type == FrameType::kSessionOpen && s.rx.apply(RxEvent::kOpenAcked) == RxAction::kGrantFirst)
       start_granting(s);
     kept = {};

@@ -16,7 +16,8 @@ bool Control::send(Session& s, FrameType type, bool needs_ack, Epoch epoch, Enco
   const uint32_t at = s.next_kept;
   const uint64_t seq = s.channel.send(type, at, now_);
   s.next_kept = (at + 1) % CtrlChannel::kWindow;
-  const FrameHeader header{type, needs_ack ? kFlagNeedsAck : uint16_t{0}, s.params.id, epoch, seq, s.channel.ack_to_send()};
+  const FrameHeader header{
+      type, needs_ack ? kFlagNeedsAck : uint16_t{0}, s.params.id, epoch, seq, s.channel.ack_to_send()};
   std::byte* frame = s.frames.get() + size_t{at} * s.params.frame_bytes;
   const size_t bytes = encode(std::span<std::byte>{frame, s.params.frame_bytes}, header);
   s.kept[at] = {type, false, static_cast<uint32_t>(bytes), seq, {}};
@@ -55,7 +56,8 @@ bool Control::pump(Session& s) noexcept {
   if (s.lane != nullptr && s.channel.ack_due(now_, p_.ctrl_ack_delay)) {
     // The data messages may have carried it meanwhile.
     const auto carried = s.lane->ctrl_ack_sent.load(std::memory_order_relaxed);
-    if (carried == static_cast<uint16_t>(s.channel.received_in_order())) s.channel.ack_carried(s.channel.received_in_order());
+    if (carried == static_cast<uint16_t>(s.channel.received_in_order()))
+      s.channel.ack_carried(s.channel.received_in_order());
     if (s.channel.ack_due(now_, p_.ctrl_ack_delay)) send_ctrl_ack(s);
   }
   return s.acks.count != 0 || s.naks.count != 0 || s.notifies.count != 0 || s.channel.unacked() != 0 || s.grant_due ||
@@ -77,9 +79,10 @@ void Control::pump_acks(Session& s) noexcept {
   s.acks_since = now_;
   s.acks_asked = s.acks_asked && s.acks.count != 0;
   // When more wait than a frame holds, the next one should not wait for a delayed acknowledgement.
-  (void)send(s, FrameType::kDataAck, s.acks.count != 0, s.rx_epoch, [&](std::span<std::byte> out, const FrameHeader& h) {
-    return encode_ack(out, h, {entries.data(), n});
-  });
+  (void)send(s, FrameType::kDataAck, s.acks.count != 0, s.rx_epoch,
+             [&](std::span<std::byte> out, const FrameHeader& h) {
+               return encode_ack(out, h, {entries.data(), n});
+             });
 }
 
 // States are latest values: each is encoded as it is now, when its turn comes.
@@ -99,17 +102,15 @@ void Control::pump_state(Session& s) noexcept {
   }
   if (s.request_due && ch.may_send(FrameType::kCreditRequest)) {
     s.request_due = false;
-    (void)send(s, FrameType::kCreditRequest, false, s.tx_epoch, [&](std::span<std::byte> out, const FrameHeader& h) {
-      return encode_request(out, h, s.wanted);
-    });
+    (void)send(s, FrameType::kCreditRequest, false, s.tx_epoch,
+               [&](std::span<std::byte> out, const FrameHeader& h) { return encode_request(out, h, s.wanted); });
   }
   if (s.drain_due && ch.may_send(FrameType::kDrainAck)) {
     s.drain_due = false;
     DrainAck ack{true, {}};
     std::copy(s.posted_totals.v.begin(), s.posted_totals.v.end(), ack.posted.begin());
-    (void)send(s, FrameType::kDrainAck, true, s.tx_epoch, [&](std::span<std::byte> out, const FrameHeader& h) {
-      return encode_drain_ack(out, h, ack);
-    });
+    (void)send(s, FrameType::kDrainAck, true, s.tx_epoch,
+               [&](std::span<std::byte> out, const FrameHeader& h) { return encode_drain_ack(out, h, ack); });
   }
   if (s.fence_due && ch.may_send(FrameType::kFence)) {
     s.fence_due = false;
@@ -149,7 +150,8 @@ void Control::send_ctrl_ack(Session& s) noexcept {
   transmit(s, {frame.data(), encode_frame(frame, header, {})});
 }
 
-// Copy into a slot and post. Without a slot the frame counts as lost: its channel repeats it. A slot that the queue does not take now waits.
+// Copy into a slot and post. Without a slot the frame counts as lost: its channel repeats it. A slot that the queue
+// does not take now waits.
 void Control::transmit(Session& s, std::span<const std::byte> frame) noexcept {
   ++sent_frames_;
   ControlStats::add(stats_.frames_sent, 1);
@@ -165,7 +167,8 @@ void Control::transmit(Session& s, std::span<const std::byte> frame) noexcept {
 void Control::retry_unsent() noexcept {
   size_t done = 0;
   for (const Unsent& u : unsent_) {
-    const Op op{OpKind::kSend, u.path, raw(u.slot.handle), u.slot.addr, u.slot.local_desc, nullptr, 0, u.bytes, 0, 0, 0};
+    const Op op{
+        OpKind::kSend, u.path, raw(u.slot.handle), u.slot.addr, u.slot.local_desc, nullptr, 0, u.bytes, 0, 0, 0};
     if (p_.queue->post({&op, 1}) == 0) break;
     ++done;
   }
