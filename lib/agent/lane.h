@@ -1,9 +1,9 @@
 /// @file lane.h
 /// A lane: one path to a peer's worker, with its session, credit and tasks, and what the peer may place through it.
 ///
-/// Model    Tasks wait in submission order, at most kActive of them partly sent at a time, served round robin. Responses
-///          to the peer's reads are served before tasks. Messages are staged (slot filled, credit reserved) and then
-///          posted; what a post refuses stays staged, in order.
+/// Model    Tasks wait in submission order, at most kActive of them partly sent at a time, served round robin.
+///          Responses to the peer's reads are served before tasks. Messages are staged (slot filled, credit reserved)
+///          and then posted; what a post refuses stays staged, in order.
 /// Threads  Made by the service thread, owned by its worker from kOpenLane to kLaneClosed.
 /// Memory   Everything is inside; nothing allocates after construction.
 /// Errors   None of its own.
@@ -48,7 +48,7 @@ struct Task {
   PortRings* port = nullptr;
   uint32_t generation = 1;
   uint32_t buffer = 0, chunk = 0;
-  uint32_t next = kNoTask;               ///< In the queued, active or abort list.
+  uint32_t next = kNoTask;                    ///< In the queued, active or abort list.
   uint32_t older = kNoTask, newer = kNoTask;  ///< All tasks of the lane, by age.
   uint32_t waited_us = 0;
   LaneId lane{};
@@ -56,7 +56,7 @@ struct Task {
   State state = State::kFree;
   bool read = false;
   bool abort_sent = false;
-  Code why = Code::kOk;                  ///< The code it will end with, when it is being given up.
+  Code why = Code::kOk;  ///< The code it will end with, when it is being given up.
 };
 
 /// A singly linked queue of tasks through Task::next.
@@ -84,9 +84,9 @@ struct LaneParams {
   uint16_t generation;
   PathId path;
   SessionId session;
-  uint16_t peer_lane;             ///< The lane's number at the peer: goes into each header.
-  uint32_t peer_slot_bytes;       ///< Of the peer's receives.
-  uint32_t requests;              ///< Reads the peer may have open here.
+  uint16_t peer_lane;        ///< The lane's number at the peer: goes into each header.
+  uint32_t peer_slot_bytes;  ///< Of the peer's receives.
+  uint32_t requests;         ///< Reads the peer may have open here.
   std::vector<std::byte> peer_address;
 };
 
@@ -98,25 +98,25 @@ struct Lane {
 
   LaneParams params;
   State state = State::kOpen;
-  bool tx_open = false;       ///< The peer's SESSION_OPEN came.
-  bool draining = false;      ///< FENCE came: stage nothing.
+  bool tx_open = false;   ///< The peer's SESSION_OPEN came.
+  bool draining = false;  ///< FENCE came: stage nothing.
   bool drain_told = false;
-  bool waiting = false;       ///< Something is to be sent and credit is short.
-  bool listed = false;        ///< In the worker's list of lanes with work.
-  bool touched = false;       ///< In the worker's list of lanes to report.
-  bool scanned = false;       ///< In the worker's list of lanes that have deadlines.
+  bool waiting = false;  ///< Something is to be sent and credit is short.
+  bool listed = false;   ///< In the worker's list of lanes with work.
+  bool touched = false;  ///< In the worker's list of lanes to report.
+  bool scanned = false;  ///< In the worker's list of lanes that have deadlines.
   bool stuck_told = false;
 
   // Sending.
   CreditLedger ledger;
   uint32_t next_seq = 1;
-  uint32_t inflight = 0;      ///< Posted, completion not yet seen.
+  uint32_t inflight = 0;  ///< Posted, completion not yet seen.
   TaskList queued, active, aborts;
   uint32_t oldest = kNoTask, newest = kNoTask, tasks = 0;
   std::array<Staged, kMaxBurst> staged;
   uint32_t staged_count = 0;
   uint64_t wait_since = 0, probe_at = 0, probe_every = 0;
-  uint16_t ctrl_ack = 0;      ///< Carried by each message.
+  uint16_t ctrl_ack = 0;                   ///< Carried by each message.
   std::atomic<uint16_t> ctrl_ack_sent{0};  ///< The last that was; the control core reads it before it sends one itself.
 
   // Receiving.

@@ -1,8 +1,8 @@
 /// @file mailbox.h
 /// A bounded queue of small plain messages between two agents: an SP/SC rte_ring of fixed-size elements.
 ///
-/// Model    One producer, one consumer. A full mailbox takes a prefix: the rest stays with the producer, who tries again
-///          in its next turn.
+/// Model    One producer, one consumer. A full mailbox takes a prefix: the rest stays with the producer, who tries
+///          again in its next turn.
 /// Threads  put/room: the producer. take/empty: the consumer.
 /// Memory   Allocated by open(); put and take do not allocate. Position-independent: the ring holds no pointers.
 /// Errors   open says kNoMemory.

@@ -128,7 +128,7 @@ struct FromService {
     kClearBuffer,  ///< Buffer a; b: token.
     kAddPort,
     kRemovePort,
-    kDrain,        ///< Tell all peers SESSION_CLOSE when everything is sent.
+    kDrain,  ///< Tell all peers SESSION_CLOSE when everything is sent.
   };
   Kind kind;
   Code code;

@@ -55,7 +55,9 @@ class NotifyInbox {
   /// The oldest, to be given back with done().
   bool take(Item* item) noexcept { return full_.take({item, 1}) == 1; }
   std::string_view name(const Item& item) const noexcept { return {text(item), item.name_bytes}; }
-  std::string_view message(const Item& item) const noexcept { return {text(item) + item.name_bytes, item.message_bytes}; }
+  std::string_view message(const Item& item) const noexcept {
+    return {text(item) + item.name_bytes, item.message_bytes};
+  }
   void done(const Item& item) noexcept { (void)free_.put(item); }
 
  private:

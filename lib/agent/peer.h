@@ -47,16 +47,16 @@ struct Backlog {
 
 struct SessionParams {
   PeerId peer;
-  uint16_t generation;        ///< Of the peer's and the lane's number.
+  uint16_t generation;  ///< Of the peer's and the lane's number.
   WorkerId worker;
   LaneId lane;
   SessionId id;
-  uint32_t ceiling_slots;     ///< The most slots it is ever granted: what SESSION_OPEN advertises.
-  uint32_t slot_bytes;        ///< Of our receives.
-  uint32_t requests;          ///< Reads the peer may have open here.
-  uint32_t peer_slot_bytes;   ///< As its offer said.
-  uint32_t frame_bytes;       ///< Largest control frame.
-  bool naks;                  ///< The peer takes DATA_NAK.
+  uint32_t ceiling_slots;    ///< The most slots it is ever granted: what SESSION_OPEN advertises.
+  uint32_t slot_bytes;       ///< Of our receives.
+  uint32_t requests;         ///< Reads the peer may have open here.
+  uint32_t peer_slot_bytes;  ///< As its offer said.
+  uint32_t frame_bytes;      ///< Largest control frame.
+  bool naks;                 ///< The peer takes DATA_NAK.
 };
 
 struct Session {
@@ -75,25 +75,26 @@ struct Session {
       : params(p), frames(std::make_unique<std::byte[]>(size_t{CtrlChannel::kWindow} * p.frame_bytes)) {}
 
   const SessionParams params;
-  PathId path{};             ///< The peer's control path.
-  Lane* lane = nullptr;      ///< The worker's; only its ctrl_ack_sent is read here.
+  PathId path{};         ///< The peer's control path.
+  Lane* lane = nullptr;  ///< The worker's; only its ctrl_ack_sent is read here.
   TxSession tx;
   RxSession rx;
   CtrlChannel channel;
   CreditGranter granter;
   Epoch tx_epoch{}, rx_epoch{1};
-  Charge committed;          ///< The peer's ceiling.
+  Charge committed;  ///< The peer's ceiling.
 
   std::array<Kept, CtrlChannel::kWindow> kept{};
   std::unique_ptr<std::byte[]> frames;  ///< kWindow frames of frame_bytes.
   Backlog<AckEntry, kAckBacklog> acks;
   Backlog<DataNak, kNakBacklog> naks;
   Backlog<PendingNotify, kNotifyBacklog> notifies;
-  Charge drain_totals;       ///< Of the DRAIN_ACK that came.
-  Charge posted_totals;      ///< For the DRAIN_ACK that is to go.
+  Charge drain_totals;   ///< Of the DRAIN_ACK that came.
+  Charge posted_totals;  ///< For the DRAIN_ACK that is to go.
   CreditRequest wanted{};
   uint64_t acks_since = 0, last_message = 0;
-  bool open_due = false, grant_due = false, request_due = false, drain_due = false, fence_due = false, close_due = false;
+  bool open_due = false, grant_due = false, request_due = false, drain_due = false, fence_due = false,
+       close_due = false;
   uint32_t next_kept = 0, window_slots = 0;
   bool acks_asked = false, want_credit = false, shared = false, share_due = false, listed = false, closed = false;
   bool granted_once = false, close_sent = false;
@@ -108,7 +109,7 @@ struct Peer {
   std::vector<std::unique_ptr<Session>> sessions;  ///< One for each worker that has a lane.
   std::vector<std::unique_ptr<Lane>> lanes;        ///< Until they are handed to their workers.
   uint32_t lanes_open = 0, lanes_fenced = 0;
-  uint32_t ready = 0;        ///< Sessions whose peer may be sent to.
+  uint32_t ready = 0;  ///< Sessions whose peer may be sent to.
   bool failed = false, fault_told = false;
 };
 

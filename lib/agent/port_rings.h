@@ -1,12 +1,13 @@
 /// @file port_rings.h
 /// The rings between an application thread's port and the agents.
 ///
-/// Model    For each worker one ring of submissions and one of completions; for the control core one ring of notifies and
-///          one of their results. A submission names its task by the port's own number (ref), which comes back in the
-///          completion. phase is one byte for each open task, by which a worker shows that the task waits for credit.
+/// Model    For each worker one ring of submissions and one of completions; for the control core one ring of notifies
+///          and one of their results. A submission names its task by the port's own number (ref), which comes back in
+///          the completion. phase is one byte for each open task, by which a worker shows that it waits for credit.
 /// Threads  The port's thread produces submissions and consumes completions; workers and control the other way round.
 /// Memory   Opened once; nothing allocates after that.
-/// Errors   A full ring takes a prefix (mailbox.h). The completion ring never fills: a port has at most kPortTasks open.
+/// Errors   A full ring takes a prefix (mailbox.h). The completion ring never fills: a port has at most max_open()
+///          tasks with workers.
 #pragma once
 
 #include <array>
@@ -25,15 +26,15 @@ namespace sluice {
 enum class SubmitOp : uint8_t { kWrite, kRead, kCancel };
 
 struct Submission {
-  uint64_t ref;          ///< The port's number for the task; for kCancel: of the batch.
+  uint64_t ref;  ///< The port's number for the task; for kCancel: of the batch.
   std::byte* local;
-  uint64_t offset;       ///< In the remote buffer.
+  uint64_t offset;  ///< In the remote buffer.
   uint64_t length;
-  uint64_t ref_mask;     ///< kCancel: which bits of ref name the batch.
-  uint32_t buffer;       ///< The peer's BufferId.
+  uint64_t ref_mask;  ///< kCancel: which bits of ref name the batch.
+  uint32_t buffer;    ///< The peer's BufferId.
   LaneId lane;
   uint16_t lane_generation;
-  uint16_t phase;        ///< Index in PortRings::phase.
+  uint16_t phase;  ///< Index in PortRings::phase.
   SubmitOp op;
   uint8_t pad[11];
 };

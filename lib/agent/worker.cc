@@ -5,8 +5,8 @@
 
 namespace sluice {
 namespace {
-constexpr uint32_t kTurnReserve = 512;   // messages to control that one turn may need, at most
-constexpr uint32_t kMaxTurnLanes = 64;   // lanes served in one turn
+constexpr uint32_t kTurnReserve = 512;  // messages to control that one turn may need, at most
+constexpr uint32_t kMaxTurnLanes = 64;  // lanes served in one turn
 }  // namespace
 
 Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_costly) {
@@ -36,14 +36,17 @@ Worker::~Worker() {
 
 uint32_t Worker::turn(uint64_t now) noexcept {
   now_ = now;
-  if (p_.control->room() < kTurnReserve) [[unlikely]] return 0;  // control is behind; nothing may be lost
+  if (p_.control->room() < kTurnReserve) [[unlikely]]
+    return 0;  // control is behind; nothing may be lost
   uint32_t work = 0;
-  if (!p_.inbox->empty()) [[unlikely]] work += drain_inbox();  // lane changes, credit, acknowledgements
-  work += reap();                                               // first: gives room back
-  if (!resend_.empty()) [[unlikely]] work += resend();
-  work += take_submissions();                                   // ports into lanes, bounded
+  if (!p_.inbox->empty()) [[unlikely]]
+    work += drain_inbox();  // lane changes, credit, acknowledgements
+  work += reap();           // first: gives room back
+  if (!resend_.empty()) [[unlikely]]
+    work += resend();
+  work += take_submissions();  // ports into lanes, bounded
   const auto lanes = static_cast<uint32_t>(std::min<size_t>(work_.size(), kMaxTurnLanes));
-  for (uint32_t i = 0; i < lanes; ++i) {                        // then: spends it
+  for (uint32_t i = 0; i < lanes; ++i) {  // then: spends it
     Lane* lane = lanes_[raw(work_[i])];
     if (lane == nullptr) continue;
     lane->listed = false;
@@ -51,8 +54,9 @@ uint32_t Worker::turn(uint64_t now) noexcept {
     if (lane->staged_count != 0 || (lane->tx_open && !lane->waiting && !lane->draining && has_work(*lane))) list(*lane);
   }
   work_.erase(work_.begin(), work_.begin() + lanes);
-  p_.queue->flush();                                            // one doorbell per turn
-  if (now >= next_scan_) [[unlikely]] work += scan();
+  p_.queue->flush();  // one doorbell per turn
+  if (now >= next_scan_) [[unlikely]]
+    work += scan();
   if (!touched_.empty()) report_all();
   return work;
 }
@@ -113,7 +117,8 @@ void Worker::on_lane_message(Lane& lane, const ToWorker& m) noexcept {
       CreditGrant grant{};
       for (uint16_t r = 1; r <= kResources; ++r)
         if ((m.count >> r & 1) != 0) grant.entries[grant.count++] = {Resource{r}, m.values.totals[r - 1u]};
-      if (lane.ledger.apply_grant(Epoch{m.values.a}, m.values.b, grant) == Code::kBadFrame) violation(lane, Code::kBadFrame);
+      if (lane.ledger.apply_grant(Epoch{m.values.a}, m.values.b, grant) == Code::kBadFrame)
+        violation(lane, Code::kBadFrame);
       if (lane.waiting) lane.probe_at = now_ + lane.probe_every;
       break;
     }
@@ -230,8 +235,7 @@ void Worker::admit(PortRings* port, const Submission& s) noexcept {
     return;
   }
   if (!live || lane->state != Lane::State::kOpen) {
-    (void)port->completions(p_.id).put(
-        TaskDone{s.ref, 0, TaskEnd::kFailed, live ? lane->fail_code : Code::kStale, 0});
+    (void)port->completions(p_.id).put(TaskDone{s.ref, 0, TaskEnd::kFailed, live ? lane->fail_code : Code::kStale, 0});
     WorkerStats::add(stats_.tasks_failed, 1);
     return;
   }
@@ -313,8 +317,10 @@ void Worker::finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept
   task.state = Task::State::kFree;
   task.next = free_task_;
   free_task_ = index;
-  WorkerStats::add(end == TaskEnd::kDone ? stats_.tasks_done
-                   : end == TaskEnd::kFailed ? stats_.tasks_failed : stats_.tasks_cancelled, 1);
+  WorkerStats::add(end == TaskEnd::kDone     ? stats_.tasks_done
+                   : end == TaskEnd::kFailed ? stats_.tasks_failed
+                                             : stats_.tasks_cancelled,
+                   1);
 }
 
 }  // namespace sluice

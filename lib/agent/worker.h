@@ -30,10 +30,10 @@ struct WorkerParams {
   WorkerId id{};
   Queue* queue = nullptr;
   BouncePool* rx_pool = nullptr;
-  BouncePool* tx_pool = nullptr;      ///< One extent, so that a slot's index names it.
+  BouncePool* tx_pool = nullptr;  ///< One extent, so that a slot's index names it.
   Mailbox<ToWorker>* inbox = nullptr;
   Mailbox<ToControl>* control = nullptr;
-  TickSource ticks = nullptr;         ///< For the lease, just before bytes are placed.
+  TickSource ticks = nullptr;  ///< For the lease, just before bytes are placed.
   uint32_t slot_bytes = 0, max_lanes = 0, max_tasks = 0, max_buffers = 0, rx_depth = 0, rx_slots_max = 0;
   uint64_t ticks_per_us = 1;
   uint64_t task_timeout = 0, probe_first = 0, probe_max = 0, lease = 0;  ///< In ticks.
@@ -45,8 +45,11 @@ struct WorkerStats {
   using Counter = std::atomic<uint64_t>;
   Counter tasks_done{}, tasks_failed{}, tasks_cancelled{}, bytes_sent{}, bytes_received{}, messages_sent{},
       messages_received{}, messages_refused{}, lease_refusals{}, stale_messages{}, duplicates{}, waits{}, wait_max{},
-      stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, lanes{}, crc_errors{}, rx_posted{}, tx_out{}, lost_messages{};
-  static void add(Counter& c, uint64_t n) noexcept { c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+      stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, lanes{}, crc_errors{}, rx_posted{}, tx_out{},
+      lost_messages{};
+  static void add(Counter& c, uint64_t n) noexcept {
+    c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
   static void set(Counter& c, uint64_t n) noexcept { c.store(n, std::memory_order_relaxed); }
 };
 
@@ -146,9 +149,9 @@ class Worker final : public Agent {
   WorkerStats stats_;
   uint64_t now_ = 0, rx_now_ = 0, next_scan_ = 0, scan_every_;
   std::vector<Lane*> lanes_;
-  std::vector<LaneId> work_;       // lanes with something to send
-  std::vector<LaneId> touched_;    // lanes with something to report
-  std::vector<LaneId> scanned_;    // lanes with deadlines
+  std::vector<LaneId> work_;     // lanes with something to send
+  std::vector<LaneId> touched_;  // lanes with something to report
+  std::vector<LaneId> scanned_;  // lanes with deadlines
   std::vector<Task> tasks_;
   uint32_t free_task_ = kNoTask;
   uint32_t open_tasks_ = 0;

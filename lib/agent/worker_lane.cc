@@ -169,9 +169,9 @@ void Worker::report(Lane& lane) noexcept {
     lane.ack_count = 0;
   }
   ToControl m = message(ToControl::Kind::kReport, lane);
-  m.report = {lane.accepted_slots,    lane.released_slots,    lane.accepted_bytes,
-              lane.released_bytes,    lane.accepted_requests, lane.released_requests,
-              lane.ack_seen,          lane.has_ack_seen,      lane.low_credit_seen, lane.ack_now_seen};
+  m.report = {lane.accepted_slots,    lane.released_slots,    lane.accepted_bytes, lane.released_bytes,
+              lane.accepted_requests, lane.released_requests, lane.ack_seen,       lane.has_ack_seen,
+              lane.low_credit_seen,   lane.ack_now_seen};
   lane.accepted_slots = lane.released_slots = 0;
   lane.accepted_bytes = lane.released_bytes = 0;
   lane.accepted_requests = lane.released_requests = 0;
@@ -203,7 +203,8 @@ ToControl Worker::message(ToControl::Kind kind, const Lane& lane) const noexcept
 }
 
 void Worker::tell(const ToControl& m) noexcept {
-  if (!p_.control->put(m)) [[unlikely]] WorkerStats::add(stats_.lost_messages, 1);  // turn() keeps the room; see kTurnReserve
+  if (!p_.control->put(m)) [[unlikely]]
+    WorkerStats::add(stats_.lost_messages, 1);  // turn() keeps the room; see kTurnReserve
 }
 
 }  // namespace sluice

@@ -101,7 +101,8 @@ void Worker::on_write(Lane& lane, const MsgHeader& h, const std::byte* payload) 
     std::memcpy(buffers_[h.buffer].base + h.offset, payload, h.length);
     WorkerStats::add(stats_.bytes_received, h.length);
   }
-  if (refused != Code::kOk) [[unlikely]] refuse(lane, h.task, refused);
+  if (refused != Code::kOk) [[unlikely]]
+    refuse(lane, h.task, refused);
   if (whole == 0 && lane.partial.add(h.task, h.total, h.length, &whole) != Code::kOk) [[unlikely]] {
     violation(lane, Code::kBadFrame);
     return;
@@ -150,8 +151,8 @@ void Worker::on_read_response(Lane& lane, const MsgHeader& h, const std::byte* p
     return;
   }
   Task& task = tasks_[index];
-  if (h.total != task.length || !range_ok(h.offset, h.length, task.length) ||
-      h.length > task.length - task.received) [[unlikely]] {
+  if (h.total != task.length || !range_ok(h.offset, h.length, task.length) || h.length > task.length - task.received)
+      [[unlikely]] {
     violation(lane, Code::kBadFrame);
     return;
   }

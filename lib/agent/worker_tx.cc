@@ -6,7 +6,7 @@
 
 namespace sluice {
 namespace {
-constexpr uint16_t kMaxTries = 8;          // posts of one message before its peer is given up
+constexpr uint16_t kMaxTries = 8;  // posts of one message before its peer is given up
 }  // namespace
 
 bool Worker::has_work(const Lane& lane) const noexcept {
@@ -51,8 +51,7 @@ void Worker::stage(Lane& lane) noexcept {
 
 // Reserve credit, take a slot, write header and payload. false: short of credit, slots or depth; nothing changed.
 bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) noexcept {
-  const Charge charge =
-      message_charge(h.length, h.type == MsgType::kReadReq, lane.params.peer_slot_bytes);
+  const Charge charge = message_charge(h.length, h.type == MsgType::kReadReq, lane.params.peer_slot_bytes);
   if (tx_out_ >= tx_depth_) {
     WorkerStats::add(stats_.stalls_depth, 1);
     return false;
@@ -89,7 +88,8 @@ bool Worker::stage_message(Lane& lane, MsgHeader& h, const std::byte* payload) n
   const uint32_t bytes = static_cast<uint32_t>(kMsgHeaderBytes) + h.length;
   tx_meta_[raw(slot.handle) & UINT32_MAX] = {lane.params.id, lane.params.generation, 0, bytes};
   Staged& staged = lane.staged[lane.staged_count++];
-  staged.op = Op{OpKind::kSend, lane.params.path, raw(slot.handle), slot.addr, slot.local_desc, nullptr, 0, bytes, 0, 0, 0};
+  staged.op =
+      Op{OpKind::kSend, lane.params.path, raw(slot.handle), slot.addr, slot.local_desc, nullptr, 0, bytes, 0, 0, 0};
   staged.charge = charge;
   ++tx_out_;
   return true;
@@ -229,12 +229,14 @@ uint32_t Worker::resend() noexcept {
     const TxMeta& meta = tx_meta_[raw(handle) & UINT32_MAX];
     Slot slot;
     Lane* lane = lane_at(meta.lane);
-    const bool live = lane != nullptr && lane->params.generation == meta.generation && lane->state == Lane::State::kOpen;
+    const bool live =
+        lane != nullptr && lane->params.generation == meta.generation && lane->state == Lane::State::kOpen;
     if (!live || !p_.tx_pool->find(handle, &slot)) {
       on_sent({raw(handle), 0, CompletionKind::kOp, Code::kOk});
       continue;
     }
-    const Op op{OpKind::kSend, lane->params.path, raw(handle), slot.addr, slot.local_desc, nullptr, 0, meta.bytes, 0, 0, 0};
+    const Op op{
+        OpKind::kSend, lane->params.path, raw(handle), slot.addr, slot.local_desc, nullptr, 0, meta.bytes, 0, 0, 0};
     if (p_.queue->post({&op, 1}) == 1) {
       ++sent;
       WorkerStats::add(stats_.resends, 1);

@@ -14,15 +14,15 @@
 
 namespace sluice {
 namespace {
-constexpr uint32_t kFirstSessions = 8;       // control receives at the start, in sessions
+constexpr uint32_t kFirstSessions = 8;  // control receives at the start, in sessions
 constexpr uint32_t kCtrlTxSlots = 64;
 constexpr uint32_t kMailbox = 4096;
 constexpr uint32_t kInboxNotifies = 1024;
-constexpr uint64_t kAckDelayUs = 20;         // how long an acknowledgement may wait for company
-constexpr uint64_t kCtrlAckDelayUs = 100;    // how long a control acknowledgement may wait for a data message
+constexpr uint64_t kAckDelayUs = 20;       // how long an acknowledgement may wait for company
+constexpr uint64_t kCtrlAckDelayUs = 100;  // how long a control acknowledgement may wait for a data message
 constexpr uint64_t kRetryUs = 20'000, kRetryMaxUs = 200'000;
-constexpr uint64_t kProbeMaxUs = 100'000;    // law 7
-constexpr uint64_t kFenceIdleUs = 50'000;    // without a message for so long, a session's unused credit may be taken back
+constexpr uint64_t kProbeMaxUs = 100'000;  // law 7
+constexpr uint64_t kFenceIdleUs = 50'000;  // without a message for so long, a session's unused credit may be taken back
 
 struct TransportRow {
   std::string_view name, driver;
@@ -102,7 +102,8 @@ Status DataPlane::open_queues(const NodeSettings& settings) {
   data.msg_bytes = slot_bytes_;
   if (caps.max_msg_bytes != 0 && caps.max_msg_bytes < slot_bytes_)
     return {Code::kLimit, "slot-size " + std::to_string(settings.slot_bytes) + ": device " + device_->info().name +
-                              " takes messages of at most " + std::to_string(caps.max_msg_bytes) + " bytes; lower slot-size"};
+                              " takes messages of at most " + std::to_string(caps.max_msg_bytes) +
+                              " bytes; lower slot-size"};
   for (uint32_t w = 0; w < settings.workers; ++w) {
     queues_.emplace_back();
     if (Status s = device_->open_queue(data, &queues_.back()); !s.ok()) return s;
@@ -141,7 +142,8 @@ Status DataPlane::open_pools(const NodeSettings& settings) {
       if (Status s = make_extent(n, pool.slot_bytes(), &extent); !s.ok()) return s;
       ExtentId id;
       if (const Code code = pool.add_extent(std::move(extent), &id); code != Code::kOk)
-        return {code, "rx-slots: more than " + std::to_string(BouncePool::kMaxExtents) + " extents; raise extent-slots"};
+        return {code,
+                "rx-slots: more than " + std::to_string(BouncePool::kMaxExtents) + " extents; raise extent-slots"};
       left -= n;
     }
     return Code::kOk;

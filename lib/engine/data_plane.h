@@ -51,8 +51,8 @@ class DataPlane {
   Mailbox<FromService>& to_control() noexcept { return from_service_; }
   Mailbox<ToService>& from_control() noexcept { return to_service_; }
   NotifyInbox& notifies() noexcept { return notifies_; }
-  uint32_t slot_bytes() const noexcept { return slot_bytes_; }    ///< Of data slots, header included.
-  uint32_t max_window() const noexcept { return max_window_; }    ///< The most slots one session is ever granted.
+  uint32_t slot_bytes() const noexcept { return slot_bytes_; }  ///< Of data slots, header included.
+  uint32_t max_window() const noexcept { return max_window_; }  ///< The most slots one session is ever granted.
   uint64_t ticks_per_us() const noexcept { return ticks_per_us_; }
   bool hugepages() const noexcept { return hugepages_; }
 

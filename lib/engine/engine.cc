@@ -44,8 +44,9 @@ Status Node::start(const RunOptions& options) {
 Status Node::start_eal_for(const RunOptions& options) {
   EalOptions eal;
   eal.user_args = options.eal_args;
-  eal.hugepages = settings_.hugepages == "on" ? HugePolicy::kOn
-                  : settings_.hugepages == "off" ? HugePolicy::kOff : HugePolicy::kAuto;
+  eal.hugepages = settings_.hugepages == "on"    ? HugePolicy::kOn
+                  : settings_.hugepages == "off" ? HugePolicy::kOff
+                                                 : HugePolicy::kAuto;
   if (options.own_lcores) {
     eal.worker_cpus = settings_.cpus;
     const std::vector<int> allowed = read_eal_facts().allowed_cpus;
@@ -61,7 +62,8 @@ Status Node::launch_runners(const RunOptions& options) {
   const IdlePolicy policy = settings_.adaptive_idle ? IdlePolicy::kAdaptive : IdlePolicy::kBusy;
   const std::vector<unsigned> lcores = worker_lcores();
   if (options.own_lcores && lcores.size() < plane_->workers())
-    return {Code::kLimit, "workers " + std::to_string(plane_->workers()) + ": EAL has " + std::to_string(lcores.size()) +
+    return {Code::kLimit, "workers " + std::to_string(plane_->workers()) + ": EAL has " +
+                              std::to_string(lcores.size()) +
                               " worker lcores; give it more (-l or --lcores), or lower workers"};
   for (uint32_t w = 0; w < plane_->workers(); ++w) {
     std::vector<Agent*> agents;
@@ -96,8 +98,9 @@ Status Node::register_memory(void* addr, uint64_t bytes, MemoryHandle* out) {
 
 Status Node::allocate_buffer(uint64_t bytes, ManagedBuffer* out) {
   std::unique_ptr<Region> region;
-  const RegionKind kind = settings_.hugepages == "on" ? RegionKind::kHuge
-                          : settings_.hugepages == "off" ? RegionKind::kPlain : RegionKind::kBest;
+  const RegionKind kind = settings_.hugepages == "on"    ? RegionKind::kHuge
+                          : settings_.hugepages == "off" ? RegionKind::kPlain
+                                                         : RegionKind::kBest;
   if (Status s = Region::create(kind, bytes, &region); !s.ok()) return s;
   out->addr = region->base();
   out->bytes = bytes;
@@ -152,7 +155,8 @@ Status Node::close_segment(SegmentHandle segment) {
 Status Node::open_port(std::unique_ptr<Port>* out) {
   auto rings = std::make_unique<PortRings>();
   const auto notify_bytes = static_cast<uint32_t>(settings_.ctrl_slot_bytes - kFrameHeaderBytes - 2 * sizeof(uint32_t));
-  if (Status s = rings->open(plane_->workers(), static_cast<uint32_t>(settings_.port_ring), notify_bytes); !s.ok()) return s;
+  if (Status s = rings->open(plane_->workers(), static_cast<uint32_t>(settings_.port_ring), notify_bytes); !s.ok())
+    return s;
   service_->add_port(rings.get());
   *out = std::make_unique<PortImpl>(std::move(rings), &memory_, &segments_, static_cast<uint32_t>(settings_.max_peers),
                                     [this](PortRings* r) { service_->remove_port(r); });

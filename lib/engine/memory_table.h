@@ -1,9 +1,9 @@
 /// @file memory_table.h
 /// Registered memory, and what of it is exported.
 ///
-/// Model    Registrations do not overlap. Ports look addresses up in an immutable, sorted snapshot that is replaced when
-///          memory comes or goes. An exported buffer has a number that peers use; it is set at the workers by the owner
-///          of this table.
+/// Model    Registrations do not overlap. Ports look addresses up in an immutable, sorted snapshot that is replaced
+///          when memory comes or goes. An exported buffer has a number that peers use; it is set at the workers by the
+///          owner of this table.
 /// Threads  Calls are serialised by the node's lock, except snapshot(), version() and Use counters: any thread.
 /// Memory   Owns managed regions; imported ones stay the application's.
 /// Errors   Each text names the range, the handle or the segment.

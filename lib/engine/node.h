@@ -52,8 +52,8 @@ class Node final : public Engine {
   std::unique_ptr<DataPlane> plane_;
   std::unique_ptr<Service> service_;
   std::vector<std::unique_ptr<Runner>> runners_;
-  std::vector<unsigned> lcores_;      ///< Where the runners run; empty without lcores of our own.
-  std::mutex notify_lock_;            ///< take_notifies and send_notify, one thread at a time.
+  std::vector<unsigned> lcores_;       ///< Where the runners run; empty without lcores of our own.
+  std::mutex notify_lock_;             ///< take_notifies and send_notify, one thread at a time.
   std::unique_ptr<Port> notify_port_;  ///< Of send_notify.
   std::vector<BatchHandle> notify_batches_;
   bool stopped_ = false;

@@ -17,8 +17,13 @@ constexpr uint32_t kPollBurst = 32;
 
 PortImpl::PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, const SegmentTable* segments,
                    uint32_t max_peers, std::function<void(PortRings*)> on_close)
-    : rings_(std::move(rings)), memory_(memory), segments_(segments), on_close_(std::move(on_close)),
-      per_peer_(max_peers, 0), staged_(rings_->workers()), per_peer_limit_(rings_->max_open() / 4 * 3) {
+    : rings_(std::move(rings)),
+      memory_(memory),
+      segments_(segments),
+      on_close_(std::move(on_close)),
+      per_peer_(max_peers, 0),
+      staged_(rings_->workers()),
+      per_peer_limit_(rings_->max_open() / 4 * 3) {
   for (uint32_t i = rings_->max_open(); i-- > 0;) free_phases_.push_back(static_cast<uint16_t>(i));
   for (uint32_t i = PortRings::kNotifies; i-- > 0;) free_notifies_.push_back(i);
 }
@@ -106,8 +111,9 @@ Code PortImpl::check(const Request& r, TaskSlot* slot) noexcept {
     return Code::kOutOfRange;
   const MemorySpan* span = span_of(r.local, r.length);
   if (span == nullptr) return Code::kNotRegistered;
-  *slot = TaskSlot{static_cast<std::byte*>(r.local), r.offset, r.length, span->use, segment.buffers[r.buffer].id,
-                   segment.peer, segment.peer_generation, segment.lanes, kNoPhase, r.op, TaskState::kPending, Code::kOk};
+  *slot = TaskSlot{
+      static_cast<std::byte*>(r.local), r.offset,      r.length, span->use, segment.buffers[r.buffer].id, segment.peer,
+      segment.peer_generation,          segment.lanes, kNoPhase, r.op,      TaskState::kPending,          Code::kOk};
   return Code::kOk;
 }
 
@@ -140,7 +146,8 @@ Code PortImpl::submit(BatchHandle handle, std::span<const Request> requests, uin
   batch->count += static_cast<uint32_t>(requests.size());
   count_uses(*batch, first, true);
   for (uint32_t i = first; i < batch->count; ++i) {
-    if (!batch->tasks[i].use->closing.load()) [[likely]] continue;
+    if (!batch->tasks[i].use->closing.load()) [[likely]]
+      continue;
     count_uses(*batch, first, false);  // unregister came in between
     batch->count = first;
     if (bad != nullptr) *bad = i - first;
@@ -183,10 +190,17 @@ bool PortImpl::push_one(Batch& batch, uint32_t batch_index) noexcept {
   ++with_peer;
   task.phase = free_phases_.back();
   free_phases_.pop_back();
-  staged.items[staged.count++] =
-      Submission{ref_of(batch_index, batch.generation, batch.pushed), task.local, task.offset, task.length, 0,
-                 task.buffer, LaneId{raw(task.peer)}, task.generation, task.phase,
-                 task.op == TransferOp::kRead ? SubmitOp::kRead : SubmitOp::kWrite, {}};
+  staged.items[staged.count++] = Submission{ref_of(batch_index, batch.generation, batch.pushed),
+                                            task.local,
+                                            task.offset,
+                                            task.length,
+                                            0,
+                                            task.buffer,
+                                            LaneId{raw(task.peer)},
+                                            task.generation,
+                                            task.phase,
+                                            task.op == TransferOp::kRead ? SubmitOp::kRead : SubmitOp::kWrite,
+                                            {}};
   return true;
 }
 
@@ -272,8 +286,13 @@ void PortImpl::on_done(const TaskDone& d) noexcept {
 // A batch with a notify, all of whose tasks are final: send the notify if all are done, else say that it failed.
 void PortImpl::settle(Batch& batch, uint32_t index) noexcept {
   if (batch.notify != NotifyState::kPending || batch.notify_out || batch.final_tasks() != batch.count) return;
-  const NotifyOut out{ref_of(index, batch.generation, 0), batch.notify_peer, batch.notify_generation, batch.notify_name,
-                      batch.notify_message, batch.notify_index, {}};
+  const NotifyOut out{ref_of(index, batch.generation, 0),
+                      batch.notify_peer,
+                      batch.notify_generation,
+                      batch.notify_name,
+                      batch.notify_message,
+                      batch.notify_index,
+                      {}};
   if (batch.done == batch.count && rings_->notifies().put(out)) {  // has a place for each of kNotifies
     batch.notify_out = true;
     return;
@@ -305,8 +324,9 @@ Code PortImpl::status(BatchHandle handle, uint32_t index, TaskStatus* out) const
 Code PortImpl::status(BatchHandle handle, BatchStatus* out) const noexcept {
   const Batch* batch = find(handle);
   if (batch == nullptr) return Code::kStale;
-  *out = {batch->count, batch->done, batch->failed, batch->cancelled, batch->notify,
-          batch->final_tasks() == batch->count && batch->notify != NotifyState::kPending};
+  *out = {batch->count,  batch->done,
+          batch->failed, batch->cancelled,
+          batch->notify, batch->final_tasks() == batch->count && batch->notify != NotifyState::kPending};
   return Code::kOk;
 }
 
@@ -325,7 +345,8 @@ Code PortImpl::cancel(BatchHandle handle) noexcept {
   size_t peers = 0;
   for (uint32_t i = 0; i < batch->pushed; ++i) {
     const TaskSlot& task = batch->tasks[i];
-    if (task.state > TaskState::kWaiting || std::find(told.begin(), told.begin() + peers, task.peer) != told.begin() + peers)
+    if (task.state > TaskState::kWaiting ||
+        std::find(told.begin(), told.begin() + peers, task.peer) != told.begin() + peers)
       continue;
     if (peers == told.size()) return Code::kAgain;
     told[peers++] = task.peer;

@@ -22,8 +22,8 @@ namespace sluice {
 class PortImpl final : public Port {
  public:
   /// @p on_close is called by the destructor; it takes the rings out of the agents' hands and returns when they are.
-  PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, const SegmentTable* segments, uint32_t max_peers,
-           std::function<void(PortRings*)> on_close);
+  PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, const SegmentTable* segments,
+           uint32_t max_peers, std::function<void(PortRings*)> on_close);
   ~PortImpl() override;
 
   Code allocate_batch(uint32_t max_tasks, BatchHandle* batch) noexcept override;
@@ -92,16 +92,16 @@ class PortImpl final : public Port {
 
   std::vector<Batch> batches_;
   std::vector<uint32_t> free_batches_;
-  std::vector<uint32_t> queue_;          // batches with tasks that no ring had room for yet
+  std::vector<uint32_t> queue_;  // batches with tasks that no ring had room for yet
   std::vector<uint16_t> free_phases_;
   std::vector<uint32_t> free_notifies_;
-  std::vector<uint32_t> per_peer_;       // tasks with workers, by peer
-  std::vector<uint32_t> touched_;        // batches to settle at the end of a poll
+  std::vector<uint32_t> per_peer_;  // tasks with workers, by peer
+  std::vector<uint32_t> touched_;   // batches to settle at the end of a poll
   struct Staged {
     std::array<Submission, 32> items;
     uint32_t count = 0;
   };
-  std::vector<Staged> staged_;           // by worker
+  std::vector<Staged> staged_;  // by worker
   uint32_t open_ = 0, next_worker_ = 0, per_peer_limit_;
 };
 

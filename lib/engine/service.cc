@@ -22,8 +22,14 @@ uint32_t name_key(PeerId id, uint16_t generation) noexcept { return uint32_t{raw
 
 Service::Service(const NodeSettings& settings, DataPlane* plane, MemoryTable* memory, SegmentTable* segments,
                  std::mutex* lock, std::function<void()> pump)
-    : settings_(settings), plane_(plane), memory_(memory), segments_(segments), lock_(lock), pump_(std::move(pump)),
-      incarnation_(Incarnation{random_u64()}), directory_(std::make_unique<P2pDirectory>()) {
+    : settings_(settings),
+      plane_(plane),
+      memory_(memory),
+      segments_(segments),
+      lock_(lock),
+      pump_(std::move(pump)),
+      incarnation_(Incarnation{random_u64()}),
+      directory_(std::make_unique<P2pDirectory>()) {
   peers_.resize(settings_.max_peers);
 }
 
@@ -197,7 +203,8 @@ void Service::ask(FromService m, uint64_t token) {
   to_control(m);
   oob_->wake();
   const auto until = std::chrono::steady_clock::now() + kAgentAnswer;
-  if (!wait(lock, until, [&] { return tokens_[token]; })) log_error("service", "an agent does not answer: is its lcore blocked?");
+  if (!wait(lock, until, [&] { return tokens_[token]; }))
+    log_error("service", "an agent does not answer: is its lcore blocked?");
   tokens_.erase(token);
 }
 
@@ -258,7 +265,7 @@ Status Service::open_segment(std::string_view node, std::string_view name, Segme
     std::erase(requests_, request);
     return {Code::kTimeout, "open segment '" + request->name + "' of " + request->shown + ": no answer within " +
                                 std::to_string(settings_.connect_timeout_ms) + " ms (" +
-                                (request->asked   ? "the peer did not answer the query"
+                                (request->asked     ? "the peer did not answer the query"
                                  : request->dialing ? "not connected"
                                                     : "the paths did not come up") +
                                 "); is the node alive, and reachable by transport " + settings_.transport + "?"};

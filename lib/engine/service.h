@@ -33,8 +33,8 @@ namespace sluice {
 
 class Service final : private OobEvents {
  public:
-  Service(const NodeSettings& settings, DataPlane* plane, MemoryTable* memory, SegmentTable* segments,
-          std::mutex* lock, std::function<void()> pump);
+  Service(const NodeSettings& settings, DataPlane* plane, MemoryTable* memory, SegmentTable* segments, std::mutex* lock,
+          std::function<void()> pump);
   ~Service();
 
   /// Listen and start the thread. @return what OobNode::listen says.
@@ -65,7 +65,7 @@ class Service final : private OobEvents {
     uint64_t lease_until_ns = 0;
     uint64_t attempt = 0;
     bool naks = false;
-    bool lost = false;       ///< The connection is gone.
+    bool lost = false;                ///< The connection is gone.
     std::vector<SessionId> sessions;  ///< As the offer says, by lane.
     uint16_t lanes = 0;
   };

@@ -47,7 +47,8 @@ void Service::on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) {
     return refuse(peer, "node '" + hello.name + "' uses " + hello.transport + "/" + hello.provider + ", node '" +
                             settings_.name + "' uses " + settings_.transport + "/" + provider +
                             ": start both with the same --transport and --provider");
-  const auto free = std::find_if(peers_.begin(), peers_.end(), [](const PeerEntry& e) { return e.state == PeerState::kFree; });
+  const auto free =
+      std::find_if(peers_.begin(), peers_.end(), [](const PeerEntry& e) { return e.state == PeerState::kFree; });
   if (free == peers_.end())
     return refuse(peer, "node '" + settings_.name + "' has " + std::to_string(peers_.size()) +
                             " peers, which is the most: raise max-peers");
@@ -107,8 +108,9 @@ void Service::on_answer(OobPeer peer, const PathAnswer& answer) {
   const std::lock_guard lock(*lock_);
   PeerEntry* entry = entry_of(peer);
   if (entry == nullptr || entry->state != PeerState::kOffering || entry->attempt != answer.attempt) return;
-  Status status = answer.refusal.empty() ? connect_paths(*entry, answer)
-                                         : Status{Code::kPeerRefused, "'" + entry->name + "' refused: " + answer.refusal};
+  Status status = answer.refusal.empty()
+                      ? connect_paths(*entry, answer)
+                      : Status{Code::kPeerRefused, "'" + entry->name + "' refused: " + answer.refusal};
   if (status.ok()) return;
   log_warn("peer", "paths to '" + entry->name + "': " + status.describe());
   fault(*entry, status.code());
@@ -119,7 +121,8 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
   const auto lanes = std::min<size_t>({theirs.lanes.size(), entry.sessions.size(), plane_->workers()});
   if (lanes == 0) return {Code::kBadFrame, "the offer of '" + entry.name + "' has no lanes"};
   if (theirs.slot_bytes <= kMsgHeaderBytes || theirs.slot_bytes > Extent::kMaxSlotBytes || theirs.slots == 0)
-    return {Code::kBadFrame, "the offer of '" + entry.name + "' has slots of " + std::to_string(theirs.slot_bytes) + " bytes"};
+    return {Code::kBadFrame,
+            "the offer of '" + entry.name + "' has slots of " + std::to_string(theirs.slot_bytes) + " bytes"};
   auto peer = std::make_unique<Peer>();
   peer->id = PeerId{number_of(entry)};
   peer->generation = entry.generation;
@@ -128,7 +131,8 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
   peer->ctrl_address = theirs.ctrl_address;
   for (uint16_t i = 0; i < lanes; ++i) {
     const LaneOffer& lane = theirs.lanes[i];
-    if (lane.lane > UINT16_MAX) return {Code::kBadFrame, "the offer of '" + entry.name + "' has lane " + std::to_string(lane.lane)};
+    if (lane.lane > UINT16_MAX)
+      return {Code::kBadFrame, "the offer of '" + entry.name + "' has lane " + std::to_string(lane.lane)};
     SessionParams s;
     s.peer = peer->id;
     s.generation = entry.generation;
@@ -141,7 +145,8 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
     s.peer_slot_bytes = theirs.slot_bytes;
     s.frame_bytes = static_cast<uint32_t>(settings_.ctrl_slot_bytes);
     s.naks = entry.naks;
-    LaneParams l{s.lane, entry.generation, peer->path, s.id, static_cast<uint16_t>(lane.lane), theirs.slot_bytes, s.requests, lane.address};
+    LaneParams l{s.lane,     entry.generation, peer->path, s.id, static_cast<uint16_t>(lane.lane), theirs.slot_bytes,
+                 s.requests, lane.address};
     peer->sessions.push_back(std::make_unique<Session>(s));
     peer->lanes.push_back(std::make_unique<Lane>(std::move(l)));
     peer->lanes.back()->lease_until = lease_tick(entry.lease_until_ns);
@@ -226,7 +231,9 @@ void Service::on_dialed(DialId dial, const Status& status, OobPeer peer) {
     if (!request->dialing || request->dial != dial) continue;
     request->dialing = false;
     request->oob = peer;
-    if (!status.ok()) finish(*request, {status.code(), "open segment '" + request->name + "' of " + request->shown + ": " + status.text()});
+    if (!status.ok())
+      finish(*request,
+             {status.code(), "open segment '" + request->name + "' of " + request->shown + ": " + status.text()});
   }
 }
 
@@ -240,8 +247,9 @@ void Service::advance(OpenRequest& request) {
   }
   const PeerEntry* entry = entry_of(request.oob);
   if (entry == nullptr || entry->state == PeerState::kFaulting || entry->state == PeerState::kLosing)
-    return finish(request, {Code::kPeerRefused, "open segment '" + request.name + "' of " + request.shown +
-                                                    ": the connection ended before the paths were up; the log of both nodes says why"});
+    return finish(request, {Code::kPeerRefused,
+                            "open segment '" + request.name + "' of " + request.shown +
+                                ": the connection ended before the paths were up; the log of both nodes says why"});
   if (entry->state != PeerState::kReady) return;
   request.asked = true;
   const Status sent = oob_->send(request.oob, SegmentQuery{request.id, request.name});
@@ -259,8 +267,7 @@ void Service::on_segment_query(OobPeer peer, const SegmentQuery& query) {
   SegmentReply reply;
   reply.request = query.request;
   std::vector<MemoryTable::Exported> buffers;
-  if (const Status s = memory_->segment(query.name, &buffers); !s.ok())
-    reply.refusal = s.text();
+  if (const Status s = memory_->segment(query.name, &buffers); !s.ok()) reply.refusal = s.text();
   for (const MemoryTable::Exported& buffer : buffers) reply.buffers.push_back({BufferId{buffer.id}, buffer.bytes});
   (void)oob_->send(peer, reply).ok();
 }
@@ -269,9 +276,11 @@ void Service::on_segment_reply(OobPeer peer, const SegmentReply& reply) {
   const std::lock_guard lock(*lock_);
   const PeerEntry* entry = entry_of(peer);
   for (const auto& request : requests_) {
-    if (!request->asked || request->done || request->id != reply.request || request->oob != peer || entry == nullptr) continue;
+    if (!request->asked || request->done || request->id != reply.request || request->oob != peer || entry == nullptr)
+      continue;
     if (!reply.refusal.empty())
-      return finish(*request, {Code::kNotFound, "open segment '" + request->name + "' of " + request->shown + ": " + reply.refusal});
+      return finish(*request, {Code::kNotFound,
+                               "open segment '" + request->name + "' of " + request->shown + ": " + reply.refusal});
     auto segment = std::make_unique<OpenSegment>();
     segment->node = entry->name;
     segment->name = request->name;
