@@ -225,34 +225,39 @@ void Control::on_worker(const ToControl& m) noexcept {
     default: break;
   }
   Session* s = session_of(m.worker, m.lane, m.generation);
-  if (s == nullptr || s->closed) return;
+  if (s != nullptr && !s->closed) on_lane(*s, m);
+}
+
+// What a worker tells of a lane whose session lives.
+void Control::on_lane(Session& s, const ToControl& m) noexcept {
+  using Kind = ToControl::Kind;
   switch (m.kind) {
-    case Kind::kReport: on_report(*s, m.report); break;
+    case Kind::kReport: on_report(s, m.report); break;
     case Kind::kAcks:
       for (uint32_t i = 0; i < m.count; ++i) {
-        if (s->acks.count == 0) s->acks_since = now_;
-        if (s->acks.full()) return fault(*s, Code::kBadFrame);
-        s->acks.push(m.acks[i]);
+        if (s.acks.count == 0) s.acks_since = now_;
+        if (s.acks.full()) return fault(s, Code::kBadFrame);
+        s.acks.push(m.acks[i]);
       }
-      list(*s);
+      list(s);
       break;
     case Kind::kNak:
-      if (s->naks.full() || !s->params.naks) return fault(*s, Code::kBadFrame);
-      s->naks.push({m.acks[0].task, static_cast<uint32_t>(m.acks[0].acked_bytes)});
-      list(*s);
+      if (s.naks.full() || !s.params.naks) return fault(s, Code::kBadFrame);
+      s.naks.push({m.acks[0].task, static_cast<uint32_t>(m.acks[0].acked_bytes)});
+      list(s);
       break;
     case Kind::kWaiting:
-      s->wanted = {true, m.values.a, m.values.b};
-      s->request_due = true;
-      list(*s);
+      s.wanted = {true, m.values.a, m.values.b};
+      s.request_due = true;
+      list(s);
       break;
     case Kind::kPostsHome:
-      if (s->tx.apply(TxEvent::kPostsHome) != TxAction::kSendDrainAck) break;
-      s->posted_totals = Charge{m.values.totals};
-      s->drain_due = true;
-      list(*s);
+      if (s.tx.apply(TxEvent::kPostsHome) != TxAction::kSendDrainAck) break;
+      s.posted_totals = Charge{m.values.totals};
+      s.drain_due = true;
+      list(s);
       break;
-    default: fault(*s, m.code == Code::kOk ? Code::kTimeout : m.code); break;
+    default: fault(s, m.code == Code::kOk ? Code::kTimeout : m.code); break;
   }
 }
 
@@ -297,117 +302,6 @@ void Control::on_report(Session& s, const ToControl::Report& r) noexcept {
   pool.share.update(raw(s.params.peer), static_cast<uint32_t>(held), s.want_credit);
   if (s.rx.state() == RxState::kEmptying) check_home(s);
   list(s);
-}
-
-void Control::on_peer_up(Peer* peer) noexcept {
-  peers_[raw(peer->id)] = peer;
-  ControlStats::add(stats_.peers, 1);
-  const bool connected = p_.queue->connect(peer->path, peer->ctrl_address).ok();
-  peer->lanes_open = static_cast<uint32_t>(peer->lanes.size());
-  for (size_t i = 0; i < peer->sessions.size(); ++i) {
-    Session& s = *peer->sessions[i];
-    s.path = peer->path;
-    s.lane = peer->lanes[i].release();
-    s.channel.open(p_.retry, p_.retry_max);
-    s.last_message = now_;
-    ToWorker open{};
-    open.kind = ToWorker::Kind::kOpenLane;
-    open.lane = s.params.lane;
-    open.generation = peer->generation;
-    open.opened = s.lane;
-    (void)p_.to_worker[raw(s.params.worker)]->put(open);
-    (void)s.tx.apply(TxEvent::kStart);
-    if (!connected || !map_insert(&s)) {
-      fault(s, Code::kBadArgument);
-      continue;
-    }
-    if (s.rx.apply(RxEvent::kStart) == RxAction::kSendOpen) s.open_due = true;
-    list(s);
-  }
-}
-
-void Control::on_peer_lost(PeerId id, Code code, uint64_t give_up_at) noexcept {
-  Peer* peer = peers_[raw(id)];
-  if (peer == nullptr) return;
-  const bool first = !peer->failed;
-  peer->failed = true;
-  for (const auto& s : peer->sessions) {
-    if (first) end_session(*s, code);
-    ToWorker fail{};
-    fail.kind = ToWorker::Kind::kFailLane;
-    fail.code = code;
-    fail.values.a = give_up_at;
-    tell_worker(*s, fail);
-  }
-  if (first) (void)p_.queue->close(peer->path);
-  if (give_up_at == 0) p_.queue->peer_gone(peer->path);
-}
-
-void Control::end_session(Session& s, Code code) noexcept {
-  (void)s.tx.apply(TxEvent::kStop);
-  (void)s.rx.apply(RxEvent::kStop);
-  s.closed = true;
-  s.acks.count = s.naks.count = 0;
-  map_erase(s.params.id);
-  Pool& pool = *pools_[raw(s.params.worker)];
-  if (s.shared) (void)pool.share.remove(raw(s.params.peer));
-  s.shared = false;
-  pool.dirty = true;
-  for (Session::Kept& kept : s.kept) {
-    if (kept.type == FrameType::kNotify) notify_done(kept.notify, TaskEnd::kFailed, code);
-    kept = {};
-  }
-  while (s.notifies.count != 0) {
-    notify_done(s.notifies.front(), TaskEnd::kFailed, code);
-    s.notifies.pop();
-  }
-}
-
-void Control::on_lane_fenced(const ToControl& m) noexcept {
-  const Session* s = session_of(m.worker, m.lane, m.generation);
-  if (s == nullptr) return;
-  Peer* peer = peers_[raw(s->params.peer)];
-  if (++peer->lanes_fenced != peer->sessions.size()) return;
-  ToService out{};
-  out.kind = ToService::Kind::kPeerFenced;
-  out.peer = peer->id;
-  out.a = peer->generation;
-  tell_service(out);
-}
-
-void Control::on_lane_closed(const ToControl& m) noexcept {
-  Session* s = session_of(m.worker, m.lane, m.generation);
-  delete m.closed;  // a lane's end is not a hot path
-  if (s == nullptr) return;
-  s->lane = nullptr;
-  const auto id = raw(s->params.peer);
-  if (--peers_[id]->lanes_open != 0) return;
-  ToService out{};
-  out.kind = ToService::Kind::kPeerGone;
-  out.peer = s->params.peer;
-  out.peer_object = peers_[id];
-  for (const auto& session : peers_[id]->sessions) {
-    std::erase(work_, session.get());
-    std::erase(next_work_, session.get());
-  }
-  peers_[id] = nullptr;
-  ControlStats::add(stats_.peers, ~0ull);
-  tell_service(out);
-}
-
-// The peer broke a law, or cannot be brought to an end: its connection is closed by the service thread, which then
-// tells when it is lost. Other peers notice nothing.
-void Control::fault(Session& s, Code code) noexcept {
-  Peer* peer = peers_[raw(s.params.peer)];
-  ControlStats::add(stats_.violations, 1);
-  if (peer == nullptr || peer->fault_told) return;
-  peer->fault_told = true;
-  ToService out{};
-  out.kind = ToService::Kind::kPeerFault;
-  out.peer = s.params.peer;
-  out.code = code;
-  out.a = peer->generation;
-  tell_service(out);
 }
 
 }  // namespace sluice

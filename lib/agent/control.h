@@ -3,8 +3,8 @@
 ///
 /// Model    It stands between the service thread (peers come and go, memory is made), the workers (messages were
 ///          placed, credit is short) and the peers' control agents (frames). control.cc: turn and messages;
-///          control_map.cc: tables and neighbours; control_frames.cc: frames in; control_send.cc: frames out;
-///          control_credit.cc: sharing of receives, growth and shrinking.
+///          control_peers.cc: peers come and go; control_map.cc: tables and neighbours; control_frames.cc: frames in;
+///          control_send.cc: frames out; control_credit.cc: sharing of receives, growth and shrinking.
 /// Threads  turn() on its lcore. stats() from any thread (relaxed).
 /// Memory   Tables are sized at construction. A turn does not allocate, except when a path is connected.
 /// Errors   A frame that breaks a law costs its peer the session: the service thread is told and closes the connection.
@@ -84,16 +84,19 @@ class Control final : public Agent {
   uint32_t take_notifies() noexcept;
   void on_service(const FromService& m) noexcept;
   void on_worker(const ToControl& m) noexcept;
+  void on_lane(Session& s, const ToControl& m) noexcept;
   void on_report(Session& s, const ToControl::Report& r) noexcept;
+  void change_port(const FromService& m) noexcept;
+  void forget_port(Session& s, const PortRings* port) noexcept;
+  void answered(uint64_t key, ToService::Kind kind, PortRings* port) noexcept;
+
+  // control_peers.cc
   void on_peer_up(Peer* peer) noexcept;
   void on_peer_lost(PeerId id, Code code, uint64_t give_up_at) noexcept;
   void on_lane_fenced(const ToControl& m) noexcept;
   void on_lane_closed(const ToControl& m) noexcept;
   void end_session(Session& s, Code code) noexcept;
   void fault(Session& s, Code code) noexcept;
-  void change_port(const FromService& m) noexcept;
-  void forget_port(Session& s, const PortRings* port) noexcept;
-  void answered(uint64_t key, ToService::Kind kind, PortRings* port) noexcept;
 
   // control_map.cc
   void to_all_workers(const ToWorker& m) noexcept;

@@ -3,7 +3,8 @@
 ///
 /// Model    An entry is immutable once it is published, but for alive, which the service thread clears when the peer is
 ///          lost. A closed entry's handle is stale; its memory stays until the table goes, since a port may be reading
-///          it. Opening the same segment of the same life of a peer again gives the same entry.
+///          it.
+///          Opening the same segment of the same life of a peer again gives the same entry.
 /// Threads  find: any thread, lock-free. The rest: under the node's lock.
 /// Memory   A fixed number of places.
 /// Errors   kLimit when all places are taken.

@@ -51,8 +51,8 @@ class RxTasks {
   /// @return kOk; kBadFrame: more bytes than its total, another total than before, or too many open tasks.
   Code add(TaskId task, uint64_t total, uint64_t bytes, uint64_t* done) noexcept;
   /// The sender gave @p task up after @p sent bytes, less than all. *done: @p sent when they are all here (the entry is
-  /// gone); else 0, and the entry waits for the rest. An unknown task opens an entry. @return kOk, kBadFrame as add, and
-  /// for nothing sent, a task that was given up before, or more bytes here than were sent.
+  /// gone); else 0, and the entry waits for the rest. An unknown task opens an entry. @return kOk, kBadFrame as add,
+  /// and for nothing sent, a task that was given up before, or more bytes here than were sent.
   Code abort(TaskId task, uint64_t sent, uint64_t* done) noexcept;
   uint32_t open_tasks() const noexcept { return count_; }
 
