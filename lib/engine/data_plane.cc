@@ -74,14 +74,17 @@ DataPlane::~DataPlane() {
   for (Region* region : registered_) (void)device_->dereg(*region, 0).ok();
 }
 
+Status DataPlane::probe(const NodeSettings& settings, std::unique_ptr<Driver>* driver, std::vector<DeviceInfo>* found) {
+  std::string_view name;
+  if (Status s = driver_of(settings.transport, &name); !s.ok()) return s;
+  Status s = make_driver(name, driver);
+  if (s.ok()) s = (*driver)->probe(settings.provider == "auto" ? "" : settings.provider, found);
+  return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
+}
+
 Status DataPlane::open_device(const NodeSettings& settings) {
-  std::string_view driver;
-  if (Status s = driver_of(settings.transport, &driver); !s.ok()) return s;
-  if (Status s = make_driver(driver, &driver_); !s.ok())
-    return {s.code(), "transport '" + settings.transport + "': " + s.text()};
   std::vector<DeviceInfo> found;
-  if (Status s = driver_->probe(settings.provider == "auto" ? "" : settings.provider, &found); !s.ok())
-    return {s.code(), "transport '" + settings.transport + "': " + s.text()};
+  if (Status s = probe(settings, &driver_, &found); !s.ok()) return s;
   std::string list;
   for (const DeviceInfo& info : found) {
     if (settings.device.empty() || settings.device == info.name) {

@@ -33,6 +33,8 @@ uint64_t tsc_now() noexcept;
 
 class DataPlane {
  public:
+  /// The driver of the settings' transport, and the devices that it finds for their provider.
+  static Status probe(const NodeSettings& settings, std::unique_ptr<Driver>* driver, std::vector<DeviceInfo>* found);
   /// @pre EAL is up.
   static Status build(const NodeSettings& settings, std::unique_ptr<DataPlane>* out);
   ~DataPlane();

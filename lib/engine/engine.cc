@@ -31,6 +31,14 @@ Status Engine::start(const NodeSettings& settings, const RunOptions& options, st
   return Code::kOk;
 }
 
+Status Engine::list_devices(const NodeSettings& settings, std::vector<DeviceEntry>* out) {
+  std::unique_ptr<Driver> driver;
+  std::vector<DeviceInfo> found;
+  if (Status s = DataPlane::probe(settings, &driver, &found); !s.ok()) return s;
+  for (const DeviceInfo& d : found) out->push_back({d.name, d.provider, d.address, d.numa_node, d.bits_per_s});
+  return Code::kOk;
+}
+
 Status Node::start(const RunOptions& options) {
   if (Status s = start_eal_for(options); !s.ok()) return s;
   if (Status s = DataPlane::build(settings_, &plane_); !s.ok()) return s;

@@ -34,6 +34,8 @@ class Engine {
  public:
   /// Bring up a node. @return what failed: settings, memory, EAL, driver, device, address.
   static Status start(const NodeSettings& settings, const RunOptions& options, std::unique_ptr<Engine>* out);
+  /// The devices that @p settings' transport and provider could be opened on, without opening one. @return kNotFound.
+  static Status list_devices(const NodeSettings& settings, std::vector<DeviceEntry>* out);
   virtual ~Engine() = default;  ///< stop(0) when it was not stopped.
 
   /// Register [addr, addr + bytes). @return kExists (overlaps a registration), kBadArgument, kNoMemory, kLimit.

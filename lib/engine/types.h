@@ -76,6 +76,13 @@ struct SegmentInfo {
   std::vector<uint64_t> buffer_bytes;
 };
 
+/// A device that a node could be opened on.
+struct DeviceEntry {
+  std::string name, provider, address;
+  int numa_node = -1;
+  uint64_t bits_per_s = 0;  ///< 0: unknown.
+};
+
 /// What is really in use.
 struct TransportInfo {
   std::string transport, provider, device, listen_address;

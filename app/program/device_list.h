@@ -1,0 +1,17 @@
+/// @file device_list.h
+/// --list: the devices of a transport, on stdout.
+///
+/// Model    One line for each, under a heading.
+/// Threads  The main thread.
+/// Memory   Allocates.
+/// Errors   What the driver says; no device at all is kNotFound.
+#pragma once
+
+#include "base/status.h"
+#include "env/node_settings.h"
+
+namespace sluice {
+
+Status print_devices(const NodeSettings& node);
+
+}  // namespace sluice
