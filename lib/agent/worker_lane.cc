@@ -123,6 +123,7 @@ void Worker::on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept {
     (void)p_.queue->close(lane.params.path);
     tell(message(ToControl::Kind::kLaneFenced, lane));
   }
+  if (code == Code::kPeerDead) p_.queue->peer_gone(lane.params.path);  // else its slots might stay out for ever
   watch(lane);
   next_scan_ = now_;
 }
