@@ -116,9 +116,11 @@ TEST_P(StopTest, NothingOfFailedTasksIsPlacedAfterTheReport) {
   EXPECT_TRUE(peer.holds(0, kSegment, here_.at(0)));
 }
 
+// Not shm: a peer killed or stopped while it holds a lock of libfabric's in shared memory makes our next poll spin for
+// ever (drivers/fabric/queue.h), which is a matter of luck.
 constexpr auto kName = [](const auto& row) { return std::string(row.param.name); };
-INSTANTIATE_TEST_SUITE_P(Func, KillTest, ::testing::Values(kRxm, kNet, kShm, kLoop), kName);
-INSTANTIATE_TEST_SUITE_P(Func, StopTest, ::testing::Values(kRxm, kNet, kShm, kLoop), kName);
+INSTANTIATE_TEST_SUITE_P(Func, KillTest, ::testing::Values(kRxm, kNet, kLoop), kName);
+INSTANTIATE_TEST_SUITE_P(Func, StopTest, ::testing::Values(kRxm, kNet, kLoop), kName);
 
 }  // namespace
 }  // namespace sluice::func
