@@ -38,8 +38,10 @@ bool Target::fits(const Order& o) const noexcept {
   if (o.area_bytes > memory_.bytes || o.writes > 1 || o.reads > 1) return false;
   if (o.range_bytes > o.area_bytes || o.range_bytes * o.ranges != o.area_bytes) return false;
   const uint64_t bytes = stride_of(o) * o.generators;
-  return range_ok(o.write_at, o.writes * bytes, memory_.bytes) && range_ok(o.read_at, o.reads * bytes, memory_.bytes) &&
-         o.write_at >= kDataAt && o.read_at >= kDataAt;
+  const auto inside = [&](uint64_t there, uint64_t from) {
+    return there == 0 || (from >= kDataAt && range_ok(from, bytes, memory_.bytes));
+  };
+  return inside(o.writes, o.write_at) && inside(o.reads, o.read_at);
 }
 
 void Target::carry_out() {

@@ -46,7 +46,7 @@ void Control::on_peer_lost(PeerId id, Code code, uint64_t give_up_at) noexcept {
     tell_worker(*s, fail);
   }
   if (first) (void)p_.queue->close(peer->path);
-  if (give_up_at == 0) p_.queue->peer_gone(peer->path);  // its process has ended: what it held comes back
+  if (code == Code::kPeerDead) p_.queue->peer_gone(peer->path);
 }
 
 void Control::end_session(Session& s, Code code) noexcept {

@@ -123,7 +123,7 @@ void Worker::on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept {
     (void)p_.queue->close(lane.params.path);
     tell(message(ToControl::Kind::kLaneFenced, lane));
   }
-  if (give_up_at == 0) p_.queue->peer_gone(lane.params.path);  // its process has ended: what it held comes back
+  if (code == Code::kPeerDead) p_.queue->peer_gone(lane.params.path);  // else its slots might stay out for ever
   watch(lane);
   next_scan_ = now_;
 }
