@@ -8,6 +8,8 @@ namespace sluice {
 namespace {
 /// DATA_NAK codes from here on refuse a notify: task is then the seq of its frame.
 constexpr uint32_t kNotifyRefused = 0x100;
+/// Messages carry 16 bits of what was received: after so many frames at most, the worker is told how far it is.
+constexpr uint64_t kAckRefresh = 0x1000;
 }  // namespace
 
 uint32_t Control::poll_frames() noexcept {
@@ -73,7 +75,14 @@ void Control::on_frame(std::span<const std::byte> bytes) noexcept {
     return fault(*s, Code::kBadFrame);
   }
   ControlStats::add(stats_.frames_received, 1);
-  if (verdict == CtrlChannel::Verdict::kDeliver) deliver(*s, f);  // a NAK marks its notify before that is settled
+  if (verdict == CtrlChannel::Verdict::kDeliver) {
+    deliver(*s, f);  // a NAK marks its notify before that is settled
+    if (f.header.seq % kAckRefresh == kAckRefresh - 1 && !s->closed) {
+      ToWorker fresh{};
+      fresh.kind = ToWorker::Kind::kLease;  // of a lease that is no longer than the one it has
+      tell_worker(*s, fresh);
+    }
+  }
   if (!s->closed) take_acked(*s);
   list(*s);
 }
@@ -167,8 +176,8 @@ void Control::on_nak(Session& s, const Frame& f) noexcept {
   DataNak nak;
   if (parse_nak(f.payload, &nak) != Code::kOk) return fault(s, Code::kBadFrame);
   if (nak.code >= kNotifyRefused) {
-    Session::Kept& kept = s.kept[nak.task % CtrlChannel::kWindow];
-    if (kept.type == FrameType::kNotify && kept.seq == nak.task) kept.refused = true;
+    for (Session::Kept& kept : s.kept)  // places are given in turn, but not by number
+      if (kept.type == FrameType::kNotify && kept.seq == nak.task) kept.refused = true;
     return;
   }
   ToWorker m{};

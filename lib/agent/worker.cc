@@ -111,7 +111,10 @@ void Worker::on_message(const ToWorker& m) noexcept {
 
 void Worker::on_lane_message(Lane& lane, const ToWorker& m) noexcept {
   using Kind = ToWorker::Kind;
-  lane.ctrl_ack = m.ctrl_ack;
+  if (m.ctrl_ack != lane.ctrl_ack) {
+    lane.ctrl_ack = m.ctrl_ack;  // no message carried it yet, and half a circle from it is no number of today's
+    lane.ctrl_ack_sent.store(static_cast<uint16_t>(m.ctrl_ack + 0x8000), std::memory_order_relaxed);
+  }
   switch (m.kind) {
     case Kind::kOpenTx:
       lane.ledger.open(Epoch{m.values.a}, Charge{m.values.totals});

@@ -106,6 +106,61 @@ TEST_P(TwoNodes, NotifyComesOnceAfterAllData) {
   }
 }
 
+// Messages carry 16 bits of what was received of control frames: many of them between two messages must not turn it.
+TEST_P(TwoNodes, MessagesAfterManyNotifies) {
+  start([](NodeSettings& a, NodeSettings& b) {  // a heartbeat tells the worker, too
+    a.heartbeat_ms = b.heartbeat_ms = 5000;
+    a.lease_ms = b.lease_ms = 20'000;
+  });
+  connect();
+  uint64_t taken = 0;
+  std::vector<NotifyMessage> got;
+  for (uint32_t round = 0; round < 45'000; ++round) {
+    BatchHandle batch;
+    ASSERT_EQ(port_->allocate_batch(1, &batch), Code::kOk);
+    ASSERT_EQ(port_->attach_notify(batch, segment_, "n", "m"), Code::kOk);
+    ASSERT_TRUE(turn_until([&] { return status(batch).final; }));
+    ASSERT_EQ(status(batch).notify, NotifyState::kDelivered) << round;
+    ASSERT_EQ(port_->release(batch), Code::kOk);
+    got.clear();
+    ASSERT_TRUE(b_.engine->take_notifies(8, &got).ok());
+    taken += got.size();
+  }
+  EXPECT_EQ(taken, 45'000u);
+  for (const TransferOp op : {TransferOp::kWrite, TransferOp::kRead}) {
+    BatchHandle batch;
+    ASSERT_EQ(port_->allocate_batch(1, &batch), Code::kOk);
+    const Request r{op, 0, a_.at(0), segment_, 0, 4096};
+    ASSERT_EQ(port_->submit(batch, {&r, 1}), Code::kOk);
+    ASSERT_TRUE(turn_until([&] { return status(batch).final; }));
+    EXPECT_TRUE(status(batch).ok());
+    EXPECT_EQ(port_->release(batch), Code::kOk);
+  }
+}
+
+// What nobody takes is refused when the inbox is full, and its sender is told so: delivered means taken over.
+TEST_P(TwoNodes, NotifiesBeyondTheInboxFail) {
+  start();
+  connect();
+  uint64_t delivered = 0, failed = 0, taken = 0;
+  for (uint32_t i = 0; i < 1500; ++i) {
+    BatchHandle batch;
+    ASSERT_EQ(port_->allocate_batch(1, &batch), Code::kOk);
+    ASSERT_EQ(port_->attach_notify(batch, segment_, "n", "m"), Code::kOk);
+    ASSERT_TRUE(turn_until([&] { return status(batch).final; }));
+    ++(status(batch).notify == NotifyState::kDelivered ? delivered : failed);
+    ASSERT_EQ(port_->release(batch), Code::kOk);
+  }
+  std::vector<NotifyMessage> got;
+  do {
+    got.clear();
+    ASSERT_TRUE(b_.engine->take_notifies(256, &got).ok());
+    taken += got.size();
+  } while (!got.empty());
+  EXPECT_EQ(taken, delivered);
+  EXPECT_GT(failed, 0u);
+}
+
 TEST_P(TwoNodes, RefusesWhatIsOutOfRange) {
   start();
   connect();
