@@ -17,22 +17,22 @@ namespace sluice::bench {
 namespace {
 constexpr int kFailed = 1, kUsage = 2;
 constexpr uint32_t kStopMs = 1000;
-constexpr long kBusyNapNs = 50'000, kIdleNapNs = 1'000'000;
-constexpr uint32_t kLazyAfter = 2000;  // naps without a notify
+constexpr long kNapNs = 1'000'000;
 
 int complain(const Status& status, int exit_status) {
   std::fprintf(stderr, "sluice-bench: %s\n", status.text().empty() ? status.describe().c_str() : status.text().c_str());
   return exit_status;
 }
 
-// Serve until a signal. What waits for us is in the inbox, so naps are short while notifies come.
+// Serve until a signal.
 int run_target(const Setup& setup) {
   StopSignal signal;
   signal.hold();
+  Target target;
   RunOptions run;
   run.eal_args = setup.eal_args;
+  run.extra_agents.push_back(&target);
   std::unique_ptr<Engine> engine;
-  Target target;
   if (Status s = Engine::start(setup.node, run, &engine); !s.ok()) return complain(s, kFailed);
   if (Status s = target.open(engine.get(), setup.options.segment_bytes); !s.ok()) return complain(s, kFailed);
   const TransportInfo info = engine->transport();
@@ -40,11 +40,7 @@ int run_target(const Setup& setup) {
               info.transport.c_str(), info.provider.empty() ? "-" : info.provider.c_str(), info.device.c_str(),
               std::string(kSegmentName).c_str(), size_text(setup.options.segment_bytes).c_str());
   (void)std::fflush(stdout);
-  uint32_t naps = kLazyAfter;
-  while (!signal.came(naps < kLazyAfter ? kBusyNapNs : kIdleNapNs)) {
-    ++naps;
-    while (target.turn() != 0) naps = 0;
-  }
+  while (!signal.came(kNapNs)) target.serve();
   const Status stopped = engine->stop(kStopMs);
   return stopped.ok() ? 0 : complain(stopped, kFailed);
 }

@@ -7,10 +7,6 @@
 #include "target.h"
 
 namespace sluice::bench {
-namespace {
-constexpr uint32_t kTurnsPerLook = 512;  // of the target's notifies, which take a lock
-}  // namespace
-
 Status run_submit(const Setup& setup, Report* report) {
   if (setup.options.threads != 0)
     return {Code::kBadArgument, "threads = " + std::to_string(setup.options.threads) +
@@ -22,16 +18,16 @@ Status run_submit(const Setup& setup, Report* report) {
   RunOptions run;
   run.eal_args = setup.eal_args;
   run.own_lcores = false;
-  std::unique_ptr<Engine> other;
   Target target;
+  run.extra_agents.push_back(&target);
+  std::unique_ptr<Engine> other;
   if (Status s = Engine::start(alone.node, run, &other); !s.ok()) return s;
   if (Status s = target.open(other.get(), setup.options.segment_bytes); !s.ok()) return s;
   alone.target = other->transport().listen_address;
   alone.node.name = "source";
-  uint32_t turns = 0;
-  alone.turn = [&other, &target, &turns] {
+  alone.turn = [&other, &target] {
     (void)other->progress();
-    if (++turns % kTurnsPerLook == 0) (void)target.turn();
+    target.serve();
   };
 
   std::vector<std::unique_ptr<Generator>> generators;

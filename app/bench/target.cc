@@ -9,6 +9,7 @@
 namespace sluice::bench {
 namespace {
 constexpr size_t kTake = 256;
+constexpr uint32_t kTurnsPerLook = 8;  // a look takes a lock
 
 // Areas of one generator are whole pages, and a pad.
 uint64_t stride_of(const Order& order) noexcept { return round_up(order.area_bytes, 4096) + kShiftPad; }
@@ -18,17 +19,30 @@ Status Target::open(Engine* engine, uint64_t bytes) {
   engine_ = engine;
   if (Status s = engine->allocate_buffer(bytes, &memory_); !s.ok()) return s;
   notifies_.reserve(kTake);
-  return engine->export_memory(kSegmentName, memory_.memory);
+  if (Status s = engine->export_memory(kSegmentName, memory_.memory); !s.ok()) return s;
+  held_.store(false, std::memory_order_release);
+  return Code::kOk;
 }
 
-uint32_t Target::turn() {
+void Target::serve() {
+  if (!ordered_.load(std::memory_order_acquire)) return;
+  carry_out();
+  ordered_.store(false, std::memory_order_relaxed);
+  held_.store(false, std::memory_order_release);
+}
+
+uint32_t Target::turn(uint64_t) noexcept {
+  if (++turns_ % kTurnsPerLook != 0 || held_.load(std::memory_order_acquire)) return 0;
   notifies_.clear();
   (void)engine_->take_notifies(kTake, &notifies_).ok();
+  bool order = false;
   for (const NotifyMessage& notify : notifies_) {
-    if (notify.name == kCountedNotify)
-      count(notify);
-    else if (notify.name == kOrderNotify)
-      carry_out();
+    if (notify.name == kCountedNotify) count(notify);
+    order = order || notify.name == kOrderNotify;
+  }
+  if (order) {
+    held_.store(true, std::memory_order_relaxed);
+    ordered_.store(true, std::memory_order_release);
   }
   return static_cast<uint32_t>(notifies_.size());
 }
@@ -99,7 +113,7 @@ void Target::check(const Order& order, Outcome* outcome) const {
 }
 
 // Notifies of one generator come in its order: a number from before is a repeat, a jump is a loss.
-void Target::count(const NotifyMessage& notify) {
+void Target::count(const NotifyMessage& notify) noexcept {
   CountedNotify head;
   if (notify.message.size() < sizeof head) {
     ++garbled_;
