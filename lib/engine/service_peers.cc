@@ -141,7 +141,7 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
     s.id = entry.sessions[i];
     s.ceiling_slots = plane_->max_window();
     s.slot_bytes = plane_->slot_bytes();
-    s.requests = static_cast<uint32_t>(settings_.requests);
+    s.requests = std::min(settings_.requests, s.ceiling_slots);  // each takes a slot: the peer counts on no more
     s.peer_slot_bytes = theirs.slot_bytes;
     s.frame_bytes = static_cast<uint32_t>(settings_.ctrl_slot_bytes);
     s.naks = entry.naks;
