@@ -41,8 +41,7 @@ Status read_blocks(const Settings& settings, std::vector<uint64_t>* blocks) {
   static constexpr Setting kBlock{"block", kSize, "", "", "", "", 1, 64 * kG, ""};
   for (const std::string& item : settings.list("block")) {
     uint64_t bytes = 0;
-    if (Status s = check_setting(kBlock, item, &bytes); !s.ok())
-      return {s.code(), "block = \"" + item + "\": " + s.text()};
+    if (Status s = check_setting(kBlock, item, &bytes); !s.ok()) return s;
     blocks->push_back(bytes);
   }
   if (blocks->empty()) return {Code::kBadArgument, "block is empty: give a size, such as 64k, or several: 4k,1M"};

@@ -46,7 +46,7 @@ Status Source::start() {
 }
 
 Status Source::connect() {
-  if (Status s = engine_->open_segment(setup_.target, kSegmentName, &segment_); !s.ok()) return s;
+  if (Status s = engine_->open_segment(setup_.target, kSegmentName, &segment_); !s.ok()) return gone(s.text(), s.code());
   SegmentInfo info;
   if (Status s = engine_->segment_info(segment_, &info); !s.ok()) return s;
   segment_bytes_ = info.buffer_bytes.empty() ? 0 : info.buffer_bytes[0];

@@ -40,14 +40,14 @@ int complain(const Status& status, int exit_status) {
 }
 
 Status parse_segments(const std::vector<std::string>& items, std::vector<Segment>* out) {
-  static constexpr Setting kSize{"segment", SettingType::kSize, "", "", "", "", 1, kMaxSegment, ""};
+  static constexpr Setting kSize{"size", SettingType::kSize, "", "", "", "", 1, kMaxSegment, ""};
   for (const std::string& item : items) {
     const size_t equals = item.rfind('=');
     if (equals == std::string::npos || equals == 0)
       return {Code::kBadArgument, "segment = \"" + item + "\": give it as NAME=SIZE, such as kv=1G"};
     Segment segment{item.substr(0, equals), 0};
     if (Status s = check_setting(kSize, item.substr(equals + 1), &segment.bytes); !s.ok())
-      return {s.code(), "segment = \"" + item + "\": " + s.text()};
+      return {s.code(), "segment '" + segment.name + "': " + s.text()};
     out->push_back(std::move(segment));
   }
   if (out->empty()) return {Code::kBadArgument, "segment: nothing to export; give at least one --segment NAME=SIZE"};
