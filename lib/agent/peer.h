@@ -95,7 +95,8 @@ struct Session {
   uint64_t acks_since = 0, last_message = 0;
   bool open_due = false, grant_due = false, request_due = false, drain_due = false, fence_due = false,
        close_due = false;
-  uint32_t next_kept = 0, window_slots = 0;
+  uint32_t next_kept = 1;  ///< The place of the next frame in kept: its seq modulo kWindow.
+  uint32_t window_slots = 0;
   bool acks_asked = false, want_credit = false, shared = false, share_due = false, listed = false, closed = false;
   bool granted_once = false, close_sent = false;
 };
