@@ -11,7 +11,9 @@ constexpr uint64_t kManageParts = 8;  // looks per shrink-idle time
 }  // namespace
 
 Charge Control::window(const Session& s, uint32_t slots) const noexcept {
-  return window_charge(slots, s.params.requests, s.params.slot_bytes, kMsgHeaderBytes);
+  // The peer takes the slots of SESSION_OPEN as the ceiling of requests too.
+  const uint32_t requests = std::min(s.params.requests, s.params.ceiling_slots);
+  return window_charge(slots, requests, s.params.slot_bytes, kMsgHeaderBytes);
 }
 
 void Control::start_granting(Session& s) noexcept {
