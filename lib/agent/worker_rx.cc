@@ -253,9 +253,10 @@ void Worker::released(const Refill& entry) noexcept {
   touch(*lane);
 }
 
-// Post slots that are at home, up to what the queue takes.
+// Post what the queue refused before, and slots that are at home, up to what it takes.
 void Worker::top_up() noexcept {
   std::array<Slot, kMaxBurst> slots;
+  if (!refill_.empty()) refill();
   while (p_.rx_pool->free_slots() != 0 && rx_posted_ + refill_.size() < rx_limit_) {
     const uint64_t room = rx_limit_ - rx_posted_ - refill_.size();
     const uint32_t n = p_.rx_pool->get({slots.data(), static_cast<size_t>(std::min<uint64_t>(room, kMaxBurst))});
