@@ -308,6 +308,7 @@ void Worker::cancel(Lane& lane, PortRings* port, const Submission& s) noexcept {
 void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
   Task& task = tasks_[index];
   const TaskEnd end = why == Code::kCancelled ? TaskEnd::kCancelled : TaskEnd::kFailed;
+  if (task.state == Task::State::kQueued || task.state == Task::State::kActive) list(lane);  // the next one's turn
   switch (task.state) {
     case Task::State::kQueued:
       unlink(lane.queued, index);
@@ -322,7 +323,6 @@ void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
       task.state = Task::State::kAborting;
       task.why = why;
       push(lane.aborts, index);
-      list(lane);
       break;
     case Task::State::kSent:
       if (task.read) finish(lane, index, end, why);  // its number ends here, so late bytes go nowhere
@@ -335,7 +335,7 @@ void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
 
 void Worker::finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept {
   Task& task = tasks_[index];
-  if (task.wait_since != 0) task.port->set_waiting(task.phase, false);
+  end_wait(task);
   complete(task, end, code);
   (task.older == kNoTask ? lane.oldest : tasks_[task.older].newer) = task.newer;
   (task.newer == kNoTask ? lane.newest : tasks_[task.newer].older) = task.older;

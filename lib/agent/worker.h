@@ -133,6 +133,8 @@ class Worker final : public Agent {
   uint32_t post_staged(Lane& lane) noexcept;
   void start_waiting(Lane& lane) noexcept;
   void stop_waiting(Lane& lane) noexcept;
+  uint32_t first_unsent(const Lane& lane) const noexcept;
+  void end_wait(Task& task) noexcept;
   void on_sent(const Completion& c) noexcept;
   uint32_t resend() noexcept;
   void check_drained(Lane& lane) noexcept;

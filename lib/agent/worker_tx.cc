@@ -264,16 +264,18 @@ uint32_t Worker::post_staged(Lane& lane) noexcept {
   return n;
 }
 
+// The first task that is not all sent is shown as waiting; when it is given up, the next one is.
 void Worker::start_waiting(Lane& lane) noexcept {
-  if (lane.waiting) return;
-  lane.waiting = true;
-  watch(lane);
-  lane.wait_since = now_;
-  lane.probe_every = p_.probe_first;
-  lane.probe_at = now_ + lane.probe_every;
-  WorkerStats::add(stats_.waits, 1);
-  const uint32_t index = lane.active.head;
-  if (index == kNoTask) return;
+  if (!lane.waiting) {
+    lane.waiting = true;
+    watch(lane);
+    lane.wait_since = now_;
+    lane.probe_every = p_.probe_first;
+    lane.probe_at = now_ + lane.probe_every;
+    WorkerStats::add(stats_.waits, 1);
+  }
+  const uint32_t index = first_unsent(lane);
+  if (index == kNoTask || tasks_[index].wait_since != 0) return;
   tasks_[index].wait_since = now_;
   tasks_[index].port->set_waiting(tasks_[index].phase, true);
 }
@@ -282,11 +284,19 @@ void Worker::stop_waiting(Lane& lane) noexcept {
   lane.waiting = false;
   const uint64_t waited = now_ - lane.wait_since;
   if (waited > stats_.wait_max.load(std::memory_order_relaxed)) WorkerStats::set(stats_.wait_max, waited);
-  const uint32_t index = lane.active.head;
-  if (index == kNoTask || tasks_[index].wait_since == 0) return;
-  tasks_[index].waited_us += static_cast<uint32_t>((now_ - tasks_[index].wait_since) / p_.ticks_per_us);
-  tasks_[index].wait_since = 0;
-  tasks_[index].port->set_waiting(tasks_[index].phase, false);
+  const uint32_t index = first_unsent(lane);
+  if (index != kNoTask) end_wait(tasks_[index]);
+}
+
+uint32_t Worker::first_unsent(const Lane& lane) const noexcept {
+  return lane.active.head != kNoTask ? lane.active.head : lane.queued.head;
+}
+
+void Worker::end_wait(Task& task) noexcept {
+  if (task.wait_since == 0) return;
+  task.waited_us += static_cast<uint32_t>((now_ - task.wait_since) / p_.ticks_per_us);
+  task.wait_since = 0;
+  task.port->set_waiting(task.phase, false);
 }
 
 // A send came back. A failed one is posted again with the same number, which the receiver drops if it has it.
