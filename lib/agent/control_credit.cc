@@ -62,7 +62,7 @@ void Control::check_home(Session& s) noexcept {
   m.values.a = raw(s.rx_epoch);
   tell_worker(s, m);
   Pool& pool = *pools_[raw(s.params.worker)];
-  pool.share.update(raw(s.params.peer), 0, true);
+  pool.share.update(raw(s.params.peer), 0, false);  // it was idle: its floor, until it asks for more
   pool.dirty = true;
   s.grant_due = true;  // even of nothing: it opens the epoch for the peer
   list(s);
