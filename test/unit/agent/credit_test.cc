@@ -1,0 +1,138 @@
+// Memory comes and goes under credit: growth on demand, FENCE and DRAIN_ACK into the next epoch, shrinking when idle.
+#include "pair_rig.h"
+
+namespace sluice::test {
+namespace {
+
+class Credit : public PairRig {
+ protected:
+  static constexpr uint64_t kLook = HalfNode::kIdle / 8;  // how often the control agent looks at its pools
+  uint32_t extents(const HalfNode& n) const { return n.rx->extents() - n.rx->retiring(); }
+  // Traffic while time passes quickly, so that pools are looked at while somebody wants more.
+  void busy(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      traffic(1, 6000);
+      turn(kLook);
+    }
+  }
+  void idle() {
+    for (int i = 0; i < 400 && !HasFatalFailure(); ++i) turn(kLook / 10);
+  }
+};
+
+TEST_F(Credit, GrowsOnDemandUpToItsCeilingAndShrinksWhenIdle) {
+  NodeParams big;
+  big.extents_max = 4;
+  start({}, big);
+  ASSERT_TRUE(both_ready());
+  busy(12);
+  EXPECT_EQ(extents(*b_), 4u);
+  EXPECT_EQ(b_->wanted, 3u);
+  EXPECT_EQ(b_->data.posted_receives(), 64u);
+  EXPECT_GT(b_->session().window_slots, 16u) << "what was grown is granted";
+  idle();
+  EXPECT_EQ(extents(*b_), 1u);
+  EXPECT_EQ(b_->freed, 3u);
+  EXPECT_EQ(b_->rx->retiring(), 0u);
+  EXPECT_EQ(b_->data.posted_receives(), 16u);
+  EXPECT_EQ(b_->control->stats().extents.load(), 1u);
+  EXPECT_EQ(b_->control->stats().extents_max.load(), 4u);
+  EXPECT_EQ(b_->rx->stale_puts(), 0u);
+  busy(12);
+  EXPECT_EQ(extents(*b_), 4u) << "and again";
+  EXPECT_EQ(a_->faults + b_->faults, 0u);
+}
+
+TEST_F(Credit, AnIdlePeersCreditComesBackInTheNextEpoch) {
+  NodeParams big;
+  big.extents = big.extents_max = 2;
+  start({}, big);
+  ASSERT_TRUE(both_ready());
+  for (uint64_t epoch = 1; epoch <= 3; ++epoch) {
+    traffic(5, 6000);
+    EXPECT_EQ(raw(b_->session().rx_epoch), epoch);
+    EXPECT_EQ(raw(a_->lane[0]->ledger.epoch()), epoch);
+    idle();
+    EXPECT_EQ(b_->control->stats().fences.load(), epoch);
+    EXPECT_EQ(extents(*b_), 1u);
+    busy(4);
+    EXPECT_EQ(extents(*b_), 2u);
+    EXPECT_EQ(raw(a_->lane[0]->ledger.epoch()), epoch + 1);
+    EXPECT_EQ(raw(b_->lane[0]->rx_epoch), epoch + 1);
+  }
+  EXPECT_EQ(a_->faults + b_->faults, 0u);
+}
+
+// The fence comes while messages of the old epoch are posted and tasks wait: they are counted, and the tasks go on.
+TEST_F(Credit, AFenceUnderLoadLosesNothing) {
+  NodeParams big;
+  big.extents = big.extents_max = 2;
+  start({}, big);
+  ASSERT_TRUE(both_ready());
+  traffic(5, 6000);
+  while (b_->control->stats().fences.load() == 0) {
+    turn(kLook / 10);
+    ASSERT_LT(fake_now, 10 * HalfNode::kIdle);
+  }
+  b_->ctrl.lose_next = 1;
+  a_->data.withhold = true;
+  const uint64_t done = a_->done;
+  for (uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(a_->submit(SubmitOp::kWrite, i, i * 700, 700));
+  for (int i = 0; i < 20; ++i) turn();
+  a_->data.withhold = false;
+  a_->data.release();
+  ASSERT_TRUE(turn_until([&] { return a_->done == done + 50; }, 50'000, 10));
+  EXPECT_EQ(raw(a_->lane[0]->ledger.epoch()), 2u);
+  EXPECT_EQ(a_->faults + b_->faults, 0u);
+}
+
+TEST_F(Credit, WithoutMemoryItAsksAgainLater) {
+  NodeParams big;
+  big.extents_max = 2;
+  start({}, big);
+  b_->give_extents = false;
+  ASSERT_TRUE(both_ready());
+  busy(6);
+  EXPECT_GE(b_->wanted, 1u);
+  EXPECT_EQ(extents(*b_), 1u);
+  b_->give_extents = true;
+  busy(20);
+  EXPECT_EQ(extents(*b_), 2u);
+}
+
+// Four peers that all send share the receives of one, and none of them is left without.
+TEST_F(Credit, PeersShareTheReceivesByTheCapacityLaw) {
+  start();
+  std::vector<std::unique_ptr<HalfNode>> others;
+  for (uint16_t i = 1; i < 4; ++i) {
+    others.push_back(std::make_unique<HalfNode>(NodeParams{}));
+    connect(*others.back(), 0, *b_, i, SessionId{uint64_t{100} + i});
+  }
+  others.push_back(std::move(a_));
+  a_ = std::make_unique<HalfNode>(NodeParams{});  // an idle stranger, so that turn() has two nodes
+  const auto step = [&] {
+    fake_now += 1000;
+    for (const auto& n : others) {
+      n->turn();
+      n->collect();
+    }
+    turn();
+    return !HasFatalFailure();
+  };
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(step());
+  for (const auto& n : others) {
+    ASSERT_EQ(n->ready, 1u);
+    for (uint64_t k = 0; k < 30; ++k) ASSERT_TRUE(n->submit(SubmitOp::kWrite, k, k * 600, 600));
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    bool all = true;
+    for (const auto& n : others) all = all && n->done == 30;
+    if (all) break;
+    ASSERT_TRUE(step());
+  }
+  for (const auto& n : others) EXPECT_EQ(n->done, 30u);
+  EXPECT_EQ(b_->faults, 0u);
+}
+
+}  // namespace
+}  // namespace sluice::test
