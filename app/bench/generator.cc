@@ -92,7 +92,8 @@ void Generator::end_flight(uint32_t index, const BatchStatus& status) noexcept {
     ending_ = true;
     TaskStatus task;
     for (uint32_t t = 0; t < status.tasks && score_.error == Code::kOk; ++t)
-      if (port_->status(flight.batch, t, &task) == Code::kOk && task.state != TaskState::kDone) score_.error = task.code;
+      if (port_->status(flight.batch, t, &task) == Code::kOk && task.state != TaskState::kDone)
+        score_.error = task.code;
     if (score_.error == Code::kOk) score_.error = Code::kPeerRefused;  // a notify: the port does not tell why
   }
   flight.up = false;

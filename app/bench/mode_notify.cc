@@ -89,7 +89,8 @@ Status run_notify(const Setup& setup, Report* report) {
   for (const uint64_t bytes : setup.options.blocks)
     if (bytes < sizeof(CountedNotify) || bytes > kMaxMessage)
       return {Code::kBadArgument, "block = " + size_text(bytes) + ": a notify of this mode has " +
-                                      std::to_string(sizeof(CountedNotify)) + " to " + size_text(kMaxMessage) + " bytes"};
+                                      std::to_string(sizeof(CountedNotify)) + " to " + size_text(kMaxMessage) +
+                                      " bytes"};
   Source source(setup, generators);
   if (Status s = source.start(); !s.ok()) return s;
   if (Status s = source.connect(); !s.ok()) return s;

@@ -58,8 +58,10 @@ std::string_view bench_about() noexcept {
          "  sluice-bench --peer ADDR:PORT ...                the other\n"
          "EAL options go before a lone --:  sluice-bench [EAL options] -- ...\n"
          "Verification: contents differ by address, task and round. Outside the timed window (after the warm-up, and\n"
-         "after each slice of at most half a second) every byte that the last round of each range moved is compared by\n"
-         "the side that received it: writes by the target's process, reads here. Of notifies each is counted, in order,\n"
+         "after each slice of at most half a second) every byte that the last round of each range moved is compared "
+         "by\n"
+         "the side that received it: writes by the target's process, reads here. Of notifies each is counted, in "
+         "order,\n"
          "and compared by the target.";
 }
 

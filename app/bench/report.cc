@@ -73,8 +73,8 @@ void Report::row(const Run& r) {
   }
   const auto at = [&](double p) { return us(r.latency_ns.percentile(p)); };
   std::printf("%-7s %6s %6u %6u %10llu %9.3f %9.4f %9.1f %9.1f %9.1f %9.1f %9.1f %9s %7llu\n", r.op.c_str(),
-              size_text(r.block).c_str(), r.batch, r.depth, static_cast<unsigned long long>(r.ops), gb_per_s(r), mops(r),
-              at(0.5), at(0.9), at(0.99), at(0.999), us(r.latency_ns.max()), verdict(r),
+              size_text(r.block).c_str(), r.batch, r.depth, static_cast<unsigned long long>(r.ops), gb_per_s(r),
+              mops(r), at(0.5), at(0.9), at(0.99), at(0.999), us(r.latency_ns.max()), verdict(r),
               static_cast<unsigned long long>(r.failed));
 }
 

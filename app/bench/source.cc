@@ -46,13 +46,14 @@ Status Source::start() {
 }
 
 Status Source::connect() {
-  if (Status s = engine_->open_segment(setup_.target, kSegmentName, &segment_); !s.ok()) return gone(s.text(), s.code());
+  if (Status s = engine_->open_segment(setup_.target, kSegmentName, &segment_); !s.ok())
+    return gone(s.text(), s.code());
   SegmentInfo info;
   if (Status s = engine_->segment_info(segment_, &info); !s.ok()) return s;
   segment_bytes_ = info.buffer_bytes.empty() ? 0 : info.buffer_bytes[0];
   if (segment_bytes_ <= kDataAt)
-    return {Code::kLimit, "segment '" + std::string(kSegmentName) + "' of " + setup_.target + " is too small: " +
-                              "it is not a sluice-bench --target's"};
+    return {Code::kLimit, "segment '" + std::string(kSegmentName) + "' of " + setup_.target +
+                              " is too small: " + "it is not a sluice-bench --target's"};
   if (Status s = engine_->allocate_buffer(kDataAt, &records_); !s.ok()) return s;
   return engine_->open_port(&port_);
 }
@@ -173,7 +174,8 @@ std::string Source::trouble() const {
   for (const auto& generator : generators_) {
     const Score& score = generator->score();
     if (score.failed == 0) continue;
-    return gone(std::to_string(score.failed) + " tasks failed (" + std::string(code_name(score.error)) + ")", score.error)
+    return gone(std::to_string(score.failed) + " tasks failed (" + std::string(code_name(score.error)) + ")",
+                score.error)
         .text();
   }
   return {};

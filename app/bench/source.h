@@ -27,7 +27,7 @@ struct Setup {
   NodeSettings node;
   BenchOptions options;
   std::vector<std::string> eal_args;
-  std::string target;                        ///< "host:port".
+  std::string target;                         ///< "host:port".
   std::function<std::string()> target_ended;  ///< Why the child ended, when it did; else empty. May be null.
   std::function<void()> turn;                 ///< Turns the other node, when none has lcores; else null.
 };

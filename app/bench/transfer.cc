@@ -36,7 +36,12 @@ class TransferWork final : public Work {
       if (order_.writes != 0) fill_pattern(source_of(g), order_.area_bytes + kShiftPad, seed_of(order_.seed, g, false));
       std::unique_ptr<Port> port;
       if (Status s = source_.open_port(&port); !s.ok()) return s;
-      TransferPlan plan{op_, block_, source_.segment(), source_of(g), sink_of(g), order_.write_at + g * stride_,
+      TransferPlan plan{op_,
+                        block_,
+                        source_.segment(),
+                        source_of(g),
+                        sink_of(g),
+                        order_.write_at + g * stride_,
                         order_.read_at + g * stride_};
       of(g).set_up(plan, std::move(port), depth_, batch_);
     }
@@ -65,8 +70,8 @@ class TransferWork final : public Work {
     const uint64_t round = of(g).read_round(range);
     if (round == 0) return;
     const uint64_t at = range * order_.range_bytes;
-    const uint64_t bad = check_pattern(sink_of(g) + at, order_.range_bytes, seed_of(order_.seed, g, true),
-                                       at + shift_of(round));
+    const uint64_t bad =
+        check_pattern(sink_of(g) + at, order_.range_bytes, seed_of(order_.seed, g, true), at + shift_of(round));
     if (bad != kNoBadByte) say(wrong, "reads", g, at + bad);
   }
   void say(std::string* wrong, std::string_view what, uint64_t generator, uint64_t at) {

@@ -1,5 +1,5 @@
 /// @file transfer.h
-/// The generator of WRITE and READ: each flight has a range of its own at both ends, so that none is overwritten unseen.
+/// The generator of WRITE and READ: each flight has a range of its own at both ends, so none is overwritten unseen.
 ///
 /// Model    Range i holds one batch, task after task. A write takes what it sends from shift_of(round) further on in
 ///          the local source; a read takes it from there in the target's. Rounds go on from slice to slice.

@@ -30,17 +30,17 @@ struct Order {
   uint64_t nonce, number;
   OrderKind kind;
   uint64_t seed;
-  uint64_t write_at, read_at;    ///< Offsets in the segment.
-  uint64_t area_bytes;           ///< Of one generator, in one direction, without the pad.
-  uint64_t range_bytes;          ///< One batch.
-  uint64_t generators, ranges;   ///< Ranges: batches in flight of each generator.
-  uint64_t writes, reads;        ///< Whether there is an area for it: 0 or 1.
-  uint64_t rounds[kMaxRanges];   ///< kCheck: the last round that wrote each range; 0: none.
+  uint64_t write_at, read_at;   ///< Offsets in the segment.
+  uint64_t area_bytes;          ///< Of one generator, in one direction, without the pad.
+  uint64_t range_bytes;         ///< One batch.
+  uint64_t generators, ranges;  ///< Ranges: batches in flight of each generator.
+  uint64_t writes, reads;       ///< Whether there is an area for it: 0 or 1.
+  uint64_t rounds[kMaxRanges];  ///< kCheck: the last round that wrote each range; 0: none.
 };
 
 struct Outcome {
   uint64_t nonce, number;
-  uint64_t refused;                              ///< 1: the order does not fit the segment.
+  uint64_t refused;                               ///< 1: the order does not fit the segment.
   uint64_t checked_bytes, bad_at, bad_generator;  ///< bad_at: kNoBadByte, or the first wrong byte in its area.
   uint64_t received, repeated, missing, garbled;  ///< Notifies.
 };

@@ -2,7 +2,7 @@
 
 # Folders outside lib/ (whose own table is read from lib/meson.build): which libs a file may include.
 DRIVER_USES = ('base', 'stats', 'mem', 'xport')
-APP_USES = ('base', 'stats', 'env', 'agent', 'engine')
+APP_USES = ('base', 'stats', 'env', 'agent', 'engine', 'program')  # program: what both programs do (app/program)
 
 # Which folders may include an external header; its name starts with the first column.
 EXTERNAL = [
