@@ -294,8 +294,8 @@ void Control::on_report(Session& s, const ToControl::Report& r) noexcept {
   // Grants are coalesced: the next one goes out when the peer has used up half of what it holds, or says it is short.
   const uint64_t held = s.granter.outstanding(Resource::kBounceSlots);
   const uint64_t unused = s.granter.unused(Resource::kBounceSlots);
-  const bool requests_low = s.granter.unused(Resource::kRequestSlots) * 2 <= s.params.requests;
-  if (r.low_credit || unused * 2 <= s.window_slots || (r.released_requests != 0 && requests_low)) {
+  if (r.released_requests != 0) raise_requests(s);
+  if (r.low_credit || unused * 2 <= s.window_slots) {
     s.want_credit = true;
     pool.dirty = true;
   }

@@ -66,6 +66,7 @@ class Control final : public Agent {
     uint64_t last_used = 0, next_try = 0;
     bool growing = false, shrinking = false, dirty = false;
     bool starved = false;  ///< A session waits for its floor.
+    bool hungry = false;   ///< A peer said that it waits for credit.
   };
   struct MapEntry {
     SessionId id;
@@ -138,6 +139,7 @@ class Control final : public Agent {
   // control_credit.cc
   void start_granting(Session& s) noexcept;
   void share(Pool& pool) noexcept;
+  void raise_requests(Session& s) noexcept;
   void check_home(Session& s) noexcept;
   void manage(uint64_t now) noexcept;
   void grow_or_shrink(uint32_t worker) noexcept;

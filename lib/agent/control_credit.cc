@@ -31,6 +31,13 @@ void Control::start_granting(Session& s) noexcept {
   pool.share.update(raw(s.params.peer), 0, true);
 }
 
+// Request slots are each session's own, not shared: they come back as responses are sent, while slots may stand still.
+void Control::raise_requests(Session& s) noexcept {
+  if (s.rx.state() != RxState::kOpen || s.granter.unused(Resource::kRequestSlots) * 2 > s.params.requests) return;
+  const auto held = static_cast<uint32_t>(s.granter.outstanding(Resource::kBounceSlots));
+  if (s.granter.raise_to(window(s, held))) s.grant_due = true;
+}
+
 // New windows for sessions that want credit, as far as receives are posted.
 void Control::share(Pool& pool) noexcept {
   pool.dirty = false;
@@ -95,9 +102,11 @@ void Control::grow_or_shrink(uint32_t worker) noexcept {
   Pool& pool = *pools_[worker];
   if (pool.starved) retry_shares(worker);
   const bool idle = now_ - pool.last_used >= p_.shrink_idle;
-  if ((pool.share.short_of_slots() || pool.starved) && !pool.growing && !pool.shrinking && now_ >= pool.next_try &&
-      pool.capacity + p_.extent_slots <= p_.rx_slots_max) {
+  // Demand alone does not grow the pool: a small one lives in the cache. A peer that waits does.
+  if (((pool.share.short_of_slots() && pool.hungry) || pool.starved) && !pool.growing && !pool.shrinking &&
+      now_ >= pool.next_try && pool.capacity + p_.extent_slots <= p_.rx_slots_max) {
     pool.growing = true;
+    pool.hungry = false;
     ToService out{};
     out.kind = ToService::Kind::kWantExtent;
     out.worker = WorkerId{static_cast<uint16_t>(worker)};

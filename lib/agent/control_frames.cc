@@ -99,6 +99,7 @@ void Control::deliver(Session& s, const Frame& f) noexcept {
       if (f.header.epoch != s.rx_epoch) break;
       if (s.rx.apply(RxEvent::kRequest) != RxAction::kGrant) return;
       s.want_credit = s.grant_due = true;  // always answered, risen or not (law 7)
+      pools_[raw(s.params.worker)]->hungry = true;
       pools_[raw(s.params.worker)]->dirty = true;
       pools_[raw(s.params.worker)]->share.update(
           raw(s.params.peer), static_cast<uint32_t>(s.granter.outstanding(Resource::kBounceSlots)), true);

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -68,8 +69,9 @@ class PortRings {
  public:
   static constexpr uint32_t kNotifies = 32;
 
-  /// @p ring: entries per submission ring, a power of two. @p notify_bytes: room for one notify's name and message.
+  /// @p ring: entries per submission ring; rounded up to a power of two. @p notify_bytes: room for one notify's name and message.
   Status open(uint32_t workers, uint32_t ring, uint32_t notify_bytes) {
+    ring = std::bit_ceil(ring);
     tasks_ = ring / 2;
     notify_bytes_ = notify_bytes;
     submissions_ = std::vector<Mailbox<Submission>>(workers);

@@ -1,8 +1,10 @@
 #include "engine/engine.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -14,6 +16,14 @@
 namespace sluice {
 namespace {
 constexpr uint32_t kMaxNotifiesInFlight = PortRings::kNotifies;
+
+NodeSettings with_name(NodeSettings settings) {
+  if (!settings.name.empty()) return settings;
+  std::array<char, 64> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  settings.name = std::string(host.data()) + "-" + std::to_string(getpid());
+  return settings;
+}
 
 // A worker without a CPU of its own may run on any that the process may use.
 void unpin() noexcept {
@@ -38,6 +48,8 @@ Status Engine::list_devices(const NodeSettings& settings, std::vector<DeviceEntr
   for (const DeviceInfo& d : found) out->push_back({d.name, d.provider, d.address, d.numa_node, d.bits_per_s});
   return Code::kOk;
 }
+
+Node::Node(const NodeSettings& settings) : settings_(with_name(settings)), memory_(kMaxExports) {}
 
 Status Node::start(const RunOptions& options) {
   if (Status s = start_eal_for(options); !s.ok()) return s;

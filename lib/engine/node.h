@@ -20,7 +20,7 @@ namespace sluice {
 
 class Node final : public Engine {
  public:
-  explicit Node(const NodeSettings& settings) : settings_(settings), memory_(kMaxExports) {}
+  explicit Node(const NodeSettings& settings);
   ~Node() override;
   Status start(const RunOptions& options);
 

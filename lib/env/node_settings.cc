@@ -13,7 +13,7 @@ constexpr uint64_t kHourMs = 3600 * 1000;
 constexpr Setting kRows[] = {
     // name, type, default, group, help, unit, min, max, choices
     {"config", kString, "", "Node", "File with settings (TOML)", "FILE"},
-    {"name", kString, "", "Node", "The node's name; empty: its host and port", "NAME"},
+    {"name", kString, "", "Node", "The node's name; empty: host name and process number", "NAME"},
     {"listen", kString, "127.0.0.1:0", "Node", "Where peers connect (TCP); port 0: any free one", "ADDR:PORT"},
     {"secret", kSecret, "", "Node", "Shared secret that both ends of a connection must have; empty: none", "TEXT"},
     {"log-level", kChoice, "warn", "Node", "Lines below it are dropped", "", 0, 0, "debug|info|warn|error|off"},
@@ -25,25 +25,25 @@ constexpr Setting kRows[] = {
     {"verify-crc", kBool, "false", "Transport", "CRC32C over each message's payload"},
 
     {"workers", kUint, "1", "Cores", "Worker lcores", "lcores", 1, 64},
-    {"cpus", kList, "", "Cores", "CPUs of the workers, such as 0-3,8; empty: from the machine's plan", "CPUS"},
+    {"cpus", kList, "", "Cores", "CPUs of the workers, such as 0-3,8; empty: any that the process may use", "CPUS"},
     {"idle", kChoice, "adaptive", "Cores", "busy: always poll; adaptive: pause, yield, then sleep", "", 0, 0,
      "busy|adaptive"},
 
     {"hugepages", kChoice, "auto", "Memory", "auto: when there are enough of them", "", 0, 0, "auto|on|off"},
-    {"slot-size", kSize, "64k", "Memory", "Size of a bounce slot", "SIZE", 4 * kK, 4 * kM},
+    {"slot-size", kSize, "256k", "Memory", "Size of a bounce slot", "SIZE", 4 * kK, 4 * kM},
     {"ctrl-slot-size", kSize, "4k", "Memory", "Size of a control slot", "SIZE", 1 * kK, 64 * kK},
-    {"rx-slots", kUint, "64", "Memory", "Receive slots per worker at the start", "slots", 1, 65536},
-    {"rx-slots-min", kUint, "64", "Memory", "Receive slots that idle memory shrinks to", "slots", 1, 65536},
-    {"rx-slots-max", kUint, "1024", "Memory", "Receive slots that demand grows to", "slots", 1, 65536},
-    {"extent-slots", kUint, "64", "Memory", "Slots by which bounce memory grows and shrinks", "slots", 1, 65536},
-    {"tx-slots", kUint, "64", "Memory", "Send slots per worker", "slots", 1, 65536},
+    {"rx-slots", kUint, "16", "Memory", "Receive slots per worker at the start", "slots", 1, 65536},
+    {"rx-slots-min", kUint, "16", "Memory", "Receive slots that idle memory shrinks to", "slots", 1, 65536},
+    {"rx-slots-max", kUint, "512", "Memory", "Receive slots that demand grows to", "slots", 1, 65536},
+    {"extent-slots", kUint, "16", "Memory", "Slots by which bounce memory grows and shrinks", "slots", 1, 65536},
+    {"tx-slots", kUint, "16", "Memory", "Send slots per worker", "slots", 1, 65536},
     {"shrink-idle-ms", kUint, "2000", "Memory", "Idle time after which bounce memory shrinks", "ms", 10, kHourMs},
 
     {"tx-depth", kUint, "0", "Limits", "Sends outstanding per queue; 0: what the device gives", "ops", 0, 65536},
     {"requests", kUint, "32", "Limits", "READ requests outstanding per session", "requests", 1, 4096},
     {"session-floor", kUint, "2", "Limits", "Slots guaranteed to each session", "slots", 1, 1024},
     {"max-peers", kUint, "1024", "Limits", "Peers at once", "peers", 1, 65535},
-    {"max-tasks", kUint, "4096", "Limits", "Tasks outstanding per lane", "tasks", 1, 1u << 20},
+    {"max-tasks", kUint, "4096", "Limits", "Tasks and packs of tasks outstanding per worker", "tasks", 1, 1u << 20},
     {"port-ring", kUint, "2048", "Limits", "Entries of an application thread's rings", "entries", 16, 1u << 20},
 
     {"heartbeat-ms", kUint, "250", "Times", "Between heartbeats", "ms", 10, 60000},
