@@ -299,9 +299,6 @@ void Control::on_report(Session& s, const ToControl::Report& r) noexcept {
     s.want_credit = true;
     pool.dirty = true;
   }
-  // Requests cost no receive: their credit returns also while the slots are shared out.
-  if (r.released_requests != 0 && requests_low && s.rx.state() == RxState::kOpen && s.granter.raise_to(window(s, 0)))
-    s.grant_due = true;
   pool.share.update(raw(s.params.peer), static_cast<uint32_t>(held), s.want_credit);
   if (s.rx.state() == RxState::kEmptying) check_home(s);
   list(s);

@@ -34,8 +34,7 @@ void Control::start_granting(Session& s) noexcept {
 // Request slots are each session's own, not shared: they come back as responses are sent, while slots may stand still.
 void Control::raise_requests(Session& s) noexcept {
   if (s.rx.state() != RxState::kOpen || s.granter.unused(Resource::kRequestSlots) * 2 > s.params.requests) return;
-  const auto held = static_cast<uint32_t>(s.granter.outstanding(Resource::kBounceSlots));
-  if (s.granter.raise_to(window(s, held))) s.grant_due = true;
+  if (s.granter.raise_to(window(s, 0))) s.grant_due = true;
 }
 
 // New windows for sessions that want credit, as far as receives are posted.
