@@ -127,6 +127,8 @@ class Service final : private OobEvents {
   std::unique_ptr<OobNode> oob_;
   std::vector<PeerEntry> peers_;
   std::map<OobPeer, uint16_t> by_oob_;
+  OobPeer refused_{};  // the last that we refused, and why
+  std::string refusal_;
   std::vector<std::shared_ptr<OpenRequest>> requests_;
   std::map<uint64_t, bool> tokens_;
   std::condition_variable changed_;

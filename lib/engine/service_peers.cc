@@ -37,6 +37,8 @@ uint16_t Service::number_of(const PeerEntry& entry) const { return static_cast<u
 void Service::refuse(OobPeer peer, const std::string& reason) {
   log_warn("peer", reason);
   by_oob_.erase(peer);
+  refused_ = peer;
+  refusal_ = reason;
   (void)oob_->close_peer(peer, reason);
 }
 
@@ -231,9 +233,11 @@ void Service::on_dialed(DialId dial, const Status& status, OobPeer peer) {
     if (!request->dialing || request->dial != dial) continue;
     request->dialing = false;
     request->oob = peer;
-    if (!status.ok())
-      finish(*request,
-             {status.code(), "open segment '" + request->name + "' of " + request->shown + ": " + status.text()});
+    if (status.ok()) continue;
+    const bool by_us = peer != OobPeer{} && peer == refused_;  // in on_up(), just before
+    finish(*request, {by_us ? Code::kPeerRefused : status.code(), "open segment '" + request->name + "' of " +
+                                                                      request->shown + ": " +
+                                                                      (by_us ? refusal_ : status.text())});
   }
 }
 

@@ -225,8 +225,7 @@ void OobNode::Impl::dial_done(DialId id, const Status& status, OobPeer peer) {
 }
 
 /// @p link came up: it serves its own dial, and those that were told that there is another connection.
-void OobNode::Impl::dials_up(const Link& link) {
-  const OobPeer peer = link.peer;
+void OobNode::Impl::dials_up(const Link& link, OobPeer peer) {
   const Incarnation incarnation = link.hello.incarnation;
   std::vector<DialId> served;
   for (const Dial& dial : dials_)

@@ -107,8 +107,9 @@ void OobNode::Impl::make_up(Link& link) {
   link.lease_until_ns = link.hello_ns + link.lease_ns;
   link.next_ping_ns = 0;
   ++counters_.up;
-  events_->on_up(link.peer, link.hello, link.lease_until_ns);
-  dials_up(link);
+  const OobPeer peer = link.peer;
+  events_->on_up(peer, link.hello, link.lease_until_ns);  // which may close it
+  dials_up(link, peer);
 }
 
 /// When the peer can place nothing of ours any more, if all it has is its lease.

@@ -134,7 +134,7 @@ class OobNode::Impl {
   void dial_failed(DialId id, const Status& why);
   void dial_duplicate(DialId id, Incarnation incarnation);
   void dial_done(DialId id, const Status& status, OobPeer peer);
-  void dials_up(const Link& link);
+  void dials_up(const Link& link, OobPeer peer);
   Dial* find_dial(DialId id) noexcept;
 
   OobConfig config_;
