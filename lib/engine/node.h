@@ -44,6 +44,8 @@ class Node final : public Engine {
   Status start_eal_for(const RunOptions& options);
   Status launch_runners(const RunOptions& options);
   Status wait_quiet(uint32_t deadline_ms);
+  size_t open_notifies();
+  void forget_delivered();  ///< Under notify_lock_.
 
   const NodeSettings settings_;
   mutable std::mutex lock_;
