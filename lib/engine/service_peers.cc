@@ -235,9 +235,9 @@ void Service::on_dialed(DialId dial, const Status& status, OobPeer peer) {
     request->oob = peer;
     if (status.ok()) continue;
     const bool by_us = peer != OobPeer{} && peer == refused_;  // in on_up(), just before
-    finish(*request, {by_us ? Code::kPeerRefused : status.code(), "open segment '" + request->name + "' of " +
-                                                                      request->shown + ": " +
-                                                                      (by_us ? refusal_ : status.text())});
+    finish(*request,
+           {by_us ? Code::kPeerRefused : status.code(),
+            "open segment '" + request->name + "' of " + request->shown + ": " + (by_us ? refusal_ : status.text())});
   }
 }
 

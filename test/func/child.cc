@@ -16,7 +16,10 @@ namespace sluice::func {
 bool Child::start(const std::vector<std::string>& words, Mode mode) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) return false;
-  std::vector<std::string> line{"func", "--node", mode == Mode::kOwnLcore ? "own" : mode == Mode::kTurned ? "turned" : "host"};
+  std::vector<std::string> line{"func", "--node",
+                                mode == Mode::kOwnLcore ? "own"
+                                : mode == Mode::kTurned ? "turned"
+                                                        : "host"};
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : line) argv.push_back(word.data());

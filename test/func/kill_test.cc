@@ -4,26 +4,10 @@
 
 #include <cstring>
 
-#include "child.h"
+#include "wires.h"
 
 namespace sluice::func {
 namespace {
-
-class Wires : public ::testing::TestWithParam<Wire> {
- protected:
-  void start() {
-    const Status s = here_.start(words_of(GetParam(), "here", {}));
-    ASSERT_TRUE(s.ok()) << s.describe();
-    fill(here_.at(0), kSegment, 1);
-  }
-  SegmentHandle open(const Child& peer) {
-    SegmentHandle segment{};
-    const Status s = here_.engine->open_segment(peer.address, "pool", &segment);
-    EXPECT_TRUE(s.ok()) << s.describe();
-    return segment;
-  }
-  TestNode here_;
-};
 
 class KillTest : public Wires {};
 class StopTest : public Wires {};
@@ -47,7 +31,7 @@ TEST_P(KillTest, TasksFailOthersGoOnNothingLeaks) {
   ASSERT_EQ(here_.last_code, Code::kOk);
   const BatchHandle safe = here_.submit(TransferOp::kWrite, to_other, 0, kHalf, 64 << 10);
   ASSERT_EQ(here_.last_code, Code::kOk);
-  ASSERT_TRUE(wait_for(30, [&] { return here_.port->poll(), here_.status(writes).done != 0; }));
+  ASSERT_TRUE(begun(writes));
   victim.kill();
   const double killed = now_seconds();
   ASSERT_FALSE(here_.status(writes).final) << "the batch was too small to be killed in its middle";
@@ -71,13 +55,36 @@ TEST_P(KillTest, TasksFailOthersGoOnNothingLeaks) {
   EXPECT_EQ(here_.port->release(safe), Code::kOk);
 
   NodeStats after;
-  EXPECT_TRUE(wait_for(10, [&] {
-    after = here_.engine->stats();
-    return after.tx_slots_out == 0 && after.rx_slots >= before.rx_slots && after.peers == before.peers &&
-           after.tasks_open == 0 && open_fds() <= fds;
-  })) << "slots out " << after.tx_slots_out << ", receives " << after.rx_slots << " of " << before.rx_slots
+  EXPECT_TRUE(wait_for(10,
+                       [&] {
+                         after = here_.engine->stats();
+                         return after.tx_slots_out == 0 && after.rx_slots >= before.rx_slots &&
+                                after.peers == before.peers && after.tasks_open == 0 && open_fds() <= fds;
+                       }))
+      << "slots out " << after.tx_slots_out << ", receives " << after.rx_slots << " of " << before.rx_slots
       << ", peers " << after.peers << " of " << before.peers << ", files " << open_fds() << " of " << fds;
   EXPECT_TRUE(here_.move(TransferOp::kRead, to_other, 0, 1 << 20));
+}
+
+TEST_P(KillTest, PeerThatLeavesMidBatchLeavesNothingBehind) {
+  start();
+  Child peer;
+  ASSERT_TRUE(peer.start(GetParam(), "peer")) << peer.first_line;
+  const size_t fds = open_fds();
+  const BatchHandle writes = here_.submit(TransferOp::kWrite, open(peer), 0, kSegment, 1 << 20, 20);
+  ASSERT_EQ(here_.last_code, Code::kOk);
+  ASSERT_TRUE(begun(writes));
+  EXPECT_EQ(peer.quit(), 0);
+  ASSERT_TRUE(here_.finish(writes, 10));
+  EXPECT_EQ(here_.port->release(writes), Code::kOk);
+  NodeStats after;
+  EXPECT_TRUE(wait_for(10,
+                       [&] {
+                         after = here_.engine->stats();
+                         return after.tx_slots_out == 0 && after.peers == 0 && after.tasks_open == 0 &&
+                                open_fds() <= fds;
+                       }))
+      << "slots out " << after.tx_slots_out << ", peers " << after.peers << ", files " << open_fds() << " of " << fds;
 }
 
 TEST_P(StopTest, NothingOfFailedTasksIsPlacedAfterTheReport) {
@@ -88,7 +95,7 @@ TEST_P(StopTest, NothingOfFailedTasksIsPlacedAfterTheReport) {
   ASSERT_TRUE(here_.move(TransferOp::kWrite, to, 0, 1 << 20));
   const BatchHandle writes = here_.submit(TransferOp::kWrite, to, 0, kSegment, 1 << 20, 20);
   ASSERT_EQ(here_.last_code, Code::kOk);
-  ASSERT_TRUE(wait_for(30, [&] { return here_.port->poll(), here_.status(writes).done != 0; }));
+  ASSERT_TRUE(begun(writes));
   // Rounds over the same bytes would hide what is placed late: from here on every byte is another one.
   fill(here_.at(0), kSegment, 2);
   peer.signal(SIGSTOP);
@@ -118,9 +125,8 @@ TEST_P(StopTest, NothingOfFailedTasksIsPlacedAfterTheReport) {
 
 // Not shm: a peer killed or stopped while it holds a lock of libfabric's in shared memory makes our next poll spin for
 // ever (drivers/fabric/queue.h), which is a matter of luck.
-constexpr auto kName = [](const auto& row) { return std::string(row.param.name); };
-INSTANTIATE_TEST_SUITE_P(Func, KillTest, ::testing::Values(kRxm, kNet, kLoop), kName);
-INSTANTIATE_TEST_SUITE_P(Func, StopTest, ::testing::Values(kRxm, kNet, kLoop), kName);
+INSTANTIATE_TEST_SUITE_P(Func, KillTest, ::testing::Values(kRxm, kNet, kLoop), wire_name);
+INSTANTIATE_TEST_SUITE_P(Func, StopTest, ::testing::Values(kRxm, kNet, kLoop), wire_name);
 
 }  // namespace
 }  // namespace sluice::func

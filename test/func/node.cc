@@ -13,10 +13,10 @@
 namespace sluice::func {
 
 std::vector<std::string> words_of(const Wire& wire, const std::string& name, const Options& changes) {
-  Options all{{"name", name},         {"listen", "127.0.0.1:0"}, {"transport", wire.transport},
-              {"provider", wire.provider}, {"slot-size", "16k"},      {"rx-slots", "64"},
-              {"rx-slots-min", "64"}, {"rx-slots-max", "256"},   {"extent-slots", "64"},
-              {"hugepages", "off"},   {"max-peers", "16"},       {"log-level", "error"}};
+  Options all{
+      {"name", name},         {"listen", "127.0.0.1:0"}, {"transport", wire.transport}, {"provider", wire.provider},
+      {"slot-size", "16k"},   {"rx-slots", "64"},        {"rx-slots-min", "64"},        {"rx-slots-max", "256"},
+      {"extent-slots", "64"}, {"hugepages", "off"},      {"max-peers", "16"},           {"log-level", "error"}};
   for (const auto& [key, value] : changes) all[key] = value;
   std::vector<std::string> words;
   for (const auto& [key, value] : all) words.push_back("--" + key + "=" + value);
@@ -45,18 +45,11 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-namespace {
-size_t entries(const char* folder) {
+size_t open_fds() {
   std::error_code error;
-  size_t n = 0;
-  for (auto it = std::filesystem::directory_iterator(folder, error); it != std::filesystem::directory_iterator(); ++it)
-    ++n;
-  return n;
+  const std::filesystem::directory_iterator all("/proc/self/fd", error);
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
-}  // namespace
-
-size_t open_fds() { return entries("/proc/self/fd"); }
-size_t shm_files() { return entries("/dev/shm"); }
 
 Status TestNode::start(const std::vector<std::string>& words, bool own_lcores) {
   Settings settings({node_rows()});
@@ -104,8 +97,7 @@ BatchHandle TestNode::submit(TransferOp op, SegmentHandle to, uint64_t offset, u
   return batch;
 }
 
-bool TestNode::move(TransferOp op, SegmentHandle to, uint64_t offset, uint64_t length, uint64_t piece,
-                    double seconds) {
+bool TestNode::move(TransferOp op, SegmentHandle to, uint64_t offset, uint64_t length, uint64_t piece, double seconds) {
   const BatchHandle batch = submit(op, to, offset, length, piece);
   const bool done = last_code == Code::kOk && finish(batch, seconds) && status(batch).ok();
   if (last_code == Code::kOk)

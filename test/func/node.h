@@ -47,8 +47,6 @@ bool wait_for(double seconds, const std::function<bool()>& done);
 double now_seconds();
 
 size_t open_fds();
-/// Files in /dev/shm.
-size_t shm_files();
 
 class TestNode {
  public:

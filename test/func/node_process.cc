@@ -12,9 +12,7 @@
 namespace sluice::func {
 namespace {
 
-void answer(const std::string& line) {
-  std::cout << line << std::endl;
-}
+void answer(const std::string& line) { std::cout << line << std::endl; }
 
 class NodeProcess {
  public:
@@ -125,17 +123,28 @@ bool NodeProcess::obey(const std::string& command, std::istringstream& in) {
   if (command == "quit") return false;
   if (command == "new") return bring_up(), true;
   if (node_ == nullptr) return answer("no node"), true;
-  if (command == "dial") dial(in);
-  else if (command == "write") write(in);
-  else if (command == "flood") flood(in);
-  else if (command == "notifies") notifies();
-  else if (command == "notify-stop") notify_and_stop(in);
-  else if (command == "stats") stats();
-  else if (command == "freeze") set_turning(false), answer("ok");
-  else if (command == "thaw") set_turning(true), answer("ok");
-  else if (command == "withdraw") answer(node_->engine->withdraw_segment("pool").ok() ? "ok" : "not withdrawn");
-  else if (command == "drop") node_.reset(), answer("ok");
-  else answer("what is " + command + "?");
+  if (command == "dial")
+    dial(in);
+  else if (command == "write")
+    write(in);
+  else if (command == "flood")
+    flood(in);
+  else if (command == "notifies")
+    notifies();
+  else if (command == "notify-stop")
+    notify_and_stop(in);
+  else if (command == "stats")
+    stats();
+  else if (command == "freeze")
+    set_turning(false), answer("ok");
+  else if (command == "thaw")
+    set_turning(true), answer("ok");
+  else if (command == "withdraw")
+    answer(node_->engine->withdraw_segment("pool").ok() ? "ok" : "not withdrawn");
+  else if (command == "drop")
+    node_.reset(), answer("ok");
+  else
+    answer("what is " + command + "?");
   return true;
 }
 
