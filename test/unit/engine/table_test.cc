@@ -1,0 +1,148 @@
+// The tables behind the engine: registered memory and open segments.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/memory_table.h"
+#include "engine/segment_table.h"
+
+namespace sluice::test {
+namespace {
+
+class Memory : public ::testing::Test {
+ protected:
+  Status add(uint64_t offset, uint64_t bytes, MemoryHandle* out) {
+    std::unique_ptr<Region> region;
+    EXPECT_TRUE(Region::import(memory_.data() + offset, bytes, &region).ok());
+    return table_.add(std::move(region), out);
+  }
+  std::array<std::byte, 4096> memory_{};
+  MemoryTable table_{3};
+};
+
+TEST_F(Memory, RegistrationsDoNotOverlap) {
+  MemoryHandle first, second;
+  ASSERT_TRUE(add(1000, 1000, &first).ok());
+  const std::pair<uint64_t, uint64_t> bad[] = {{1000, 1000}, {0, 1001}, {1999, 1}, {1500, 10}, {0, 4096}};
+  for (const auto& [offset, bytes] : bad) EXPECT_EQ(add(offset, bytes, &second).code(), Code::kExists) << offset;
+  EXPECT_TRUE(add(0, 1000, &second).ok());
+  EXPECT_TRUE(add(2000, 96, &second).ok());
+  const auto snapshot = table_.snapshot();
+  ASSERT_EQ(snapshot->size(), 3u);
+  for (size_t i = 1; i < 3; ++i) EXPECT_LT((*snapshot)[i - 1].base, (*snapshot)[i].base);
+}
+
+TEST_F(Memory, AHandleEndsWithItsRegistration) {
+  MemoryHandle first, second;
+  ASSERT_TRUE(add(0, 100, &first).ok());
+  const uint64_t version = table_.version();
+  ASSERT_TRUE(table_.remove(first).ok());
+  EXPECT_GT(table_.version(), version);
+  EXPECT_EQ(table_.remove(first).code(), Code::kStale);
+  ASSERT_TRUE(add(0, 100, &second).ok());
+  EXPECT_NE(first, second);
+  EXPECT_EQ(table_.remove(first).code(), Code::kStale);
+  EXPECT_EQ(table_.remove(MemoryHandle{99}).code(), Code::kStale);
+  EXPECT_TRUE(table_.remove(second).ok());
+}
+
+TEST_F(Memory, WhatIsInUseStays) {
+  MemoryHandle handle;
+  ASSERT_TRUE(add(0, 100, &handle).ok());
+  MemoryUse* use = table_.snapshot()->front().use;
+  use->uses = 2;
+  const Status s = table_.remove(handle);
+  EXPECT_EQ(s.code(), Code::kBusy);
+  EXPECT_NE(s.text().find("2 tasks"), std::string::npos) << s.text();
+  EXPECT_FALSE(use->closing.load()) << "it can be used on";
+  use->uses = 0;
+  EXPECT_TRUE(table_.remove(handle).ok());
+  EXPECT_TRUE(use->closing.load()) << "a port with the old snapshot sees that it has gone";
+}
+
+TEST_F(Memory, WhatIsExportedStaysUntilItIsForgotten) {
+  MemoryHandle handle;
+  ASSERT_TRUE(add(0, 100, &handle).ok());
+  MemoryTable::Exported one, two;
+  ASSERT_TRUE(table_.export_memory("pool", handle, &one).ok());
+  ASSERT_TRUE(table_.export_memory("pool", handle, &two).ok());
+  EXPECT_NE(one.id, two.id);
+  std::vector<MemoryTable::Exported> buffers;
+  ASSERT_TRUE(table_.segment("pool", &buffers).ok());
+  EXPECT_EQ(buffers.size(), 2u);
+  EXPECT_EQ(table_.remove(handle).code(), Code::kBusy);
+  ASSERT_TRUE(table_.withdraw("pool", &buffers).ok());
+  EXPECT_EQ(table_.segment("pool", &buffers).code(), Code::kNotFound);
+  EXPECT_EQ(table_.withdraw("pool", &buffers).code(), Code::kNotFound);
+  EXPECT_EQ(table_.remove(handle).code(), Code::kBusy);
+  table_.forget(one.id);
+  table_.forget(two.id);
+  EXPECT_TRUE(table_.remove(handle).ok());
+}
+
+TEST_F(Memory, RefusesBadExports) {
+  MemoryHandle handle;
+  ASSERT_TRUE(add(0, 100, &handle).ok());
+  MemoryTable::Exported out;
+  EXPECT_EQ(table_.export_memory("", handle, &out).code(), Code::kBadArgument);
+  EXPECT_EQ(table_.export_memory(std::string(256, 'n'), handle, &out).code(), Code::kBadArgument);
+  EXPECT_EQ(table_.export_memory("pool", MemoryHandle{7}, &out).code(), Code::kStale);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(table_.export_memory("pool", handle, &out).ok());
+  EXPECT_EQ(table_.export_memory("pool", handle, &out).code(), Code::kLimit);
+  table_.forget(1);
+  EXPECT_TRUE(table_.export_memory("other", handle, &out).ok());
+  EXPECT_EQ(out.id, 1u) << "numbers are used again";
+}
+
+std::unique_ptr<OpenSegment> segment(const char* name, uint16_t generation = 1) {
+  auto s = std::make_unique<OpenSegment>();
+  s->name = name;
+  s->peer = PeerId{3};
+  s->peer_generation = generation;
+  s->buffers = {{0, 100}};
+  return s;
+}
+
+TEST(Segments, TheSameSegmentOfTheSameLifeIsOneEntry) {
+  const auto table = std::make_unique<SegmentTable>();
+  SegmentHandle a, b, c;
+  ASSERT_EQ(table->open(segment("pool"), &a), Code::kOk);
+  ASSERT_EQ(table->open(segment("pool"), &b), Code::kOk);
+  EXPECT_EQ(a, b);
+  ASSERT_EQ(table->open(segment("other"), &c), Code::kOk);
+  EXPECT_NE(a, c);
+  EXPECT_EQ(table->close(a), Code::kOk);
+  EXPECT_NE(table->find(a), nullptr) << "it was opened twice";
+  EXPECT_EQ(table->close(a), Code::kOk);
+  EXPECT_EQ(table->find(a), nullptr);
+  EXPECT_EQ(table->close(a), Code::kStale);
+  ASSERT_EQ(table->open(segment("pool"), &b), Code::kOk);
+  EXPECT_NE(a, b) << "the place is used again, by another generation";
+  EXPECT_EQ(table->find(a), nullptr);
+}
+
+TEST(Segments, ALostPeersSegmentsAreDeadAndItsNextLifeIsAnother) {
+  const auto table = std::make_unique<SegmentTable>();
+  SegmentHandle old, fresh;
+  ASSERT_EQ(table->open(segment("pool", 1), &old), Code::kOk);
+  table->peer_lost(PeerId{3}, 2);
+  EXPECT_TRUE(table->find(old)->alive.load()) << "of another life";
+  table->peer_lost(PeerId{3}, 1);
+  EXPECT_FALSE(table->find(old)->alive.load());
+  ASSERT_EQ(table->open(segment("pool", 2), &fresh), Code::kOk);
+  EXPECT_NE(old, fresh);
+  EXPECT_TRUE(table->find(fresh)->alive.load());
+}
+
+TEST(Segments, HandlesThatNeverWereAreRefused) {
+  const auto table = std::make_unique<SegmentTable>();
+  EXPECT_EQ(table->find(SegmentHandle{}), nullptr);
+  EXPECT_EQ(table->find(SegmentHandle{UINT64_MAX}), nullptr);
+  EXPECT_EQ(table->find(SegmentHandle{1ull << 32 | 5}), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::test
