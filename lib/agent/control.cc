@@ -289,7 +289,7 @@ void Control::on_report(Session& s, const ToControl::Report& r) noexcept {
   take_acked(s);
   s.last_message = now_;
   Pool& pool = *pools_[raw(s.params.worker)];
-  pool.last_used = now_;
+  pool.accepted += r.accepted_slots;
   if (r.ack_now || r.low_credit) s.acks_asked = true;
   // Grants are coalesced: the next one goes out when the peer has used up half of what it holds, or says it is short.
   const uint64_t held = s.granter.outstanding(Resource::kBounceSlots);

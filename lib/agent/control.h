@@ -64,6 +64,7 @@ class Control final : public Agent {
     GrantShare share;
     uint32_t worker = 0, capacity = 0, extents = 0;
     uint64_t last_used = 0, next_try = 0;
+    uint64_t accepted = 0;  ///< Messages since manage() looked.
     bool growing = false, shrinking = false, dirty = false;
     bool starved = false;  ///< A session waits for its floor.
     bool hungry = false;   ///< A peer said that it waits for credit.

@@ -100,6 +100,9 @@ void Control::manage(uint64_t now) noexcept {
 void Control::grow_or_shrink(uint32_t worker) noexcept {
   Pool& pool = *pools_[worker];
   if (pool.starved) retry_shares(worker);
+  // In use is memory that was filled once since the last look; a trickle does not keep it.
+  if (pool.accepted >= pool.capacity) pool.last_used = now_;
+  pool.accepted = 0;
   const bool idle = now_ - pool.last_used >= p_.shrink_idle;
   // Demand alone does not grow the pool: a small one lives in the cache. A peer that waits does.
   if (((pool.share.short_of_slots() && pool.hungry) || pool.starved) && !pool.growing && !pool.shrinking &&

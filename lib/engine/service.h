@@ -109,6 +109,7 @@ class Service final : private OobEvents {
   void lose(PeerEntry& entry, Code code, uint64_t give_up_tick);
   void fault(PeerEntry& entry, Code code);
   void free_entry(PeerEntry& entry);
+  void fail_requests(OobPeer peer, const Status& why);
   uint64_t oob_close(PeerEntry& entry, std::string_view reason);
   void refuse(OobPeer peer, const std::string& reason);
   void advance(OpenRequest& request);

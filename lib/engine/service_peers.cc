@@ -34,6 +34,14 @@ Service::PeerEntry* Service::entry_of(OobPeer peer) {
 
 uint16_t Service::number_of(const PeerEntry& entry) const { return static_cast<uint16_t>(&entry - peers_.data()); }
 
+// Whoever waits for a peer that is gone is told why.
+void Service::fail_requests(OobPeer peer, const Status& why) {
+  for (const auto& request : requests_) {
+    if (request->done || request->dialing || request->oob != peer) continue;
+    finish(*request, {why.code(), "open segment '" + request->name + "' of " + request->shown + ": " + why.describe()});
+  }
+}
+
 void Service::refuse(OobPeer peer, const std::string& reason) {
   log_warn("peer", reason);
   by_oob_.erase(peer);
@@ -185,6 +193,7 @@ void Service::on_down(OobPeer peer, const Status& why, uint64_t final_at_ns) {
   log_info("peer", "'" + entry->name + "' is gone: " + why.describe());
   by_oob_.erase(peer);
   entry->lost = true;
+  fail_requests(peer, why);
   lose(*entry, why.code(), final_tick(final_at_ns));
 }
 
@@ -205,6 +214,7 @@ void Service::lose(PeerEntry& entry, Code code, uint64_t give_up_tick) {
 
 // Ours to end: first the workers stop placing (kPeerFenced answers), then the connection is closed.
 void Service::fault(PeerEntry& entry, Code code) {
+  fail_requests(entry.oob, {code, "the session with '" + entry.name + "' was ended"});
   if (entry.state == PeerState::kOffering) {
     if (!entry.lost) (void)oob_close(entry, std::string(code_name(code)));
     return free_entry(entry);
