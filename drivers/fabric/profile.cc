@@ -17,11 +17,11 @@ constexpr int kAnyMr = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_P
 // there for the asking. shm reaches this host only and sends to a dead peer "succeed": never picked by itself.
 constexpr auto kRows = std::to_array<Profile>({
     // name         also   mr_mode  auto   costly closes leave  pid
-    {"efa",         "",    kEfaMr,  true,  false, false, false, false},
-    {"cxi",         "",    kCxiMr,  true,  false, false, false, false},
-    {"tcp;ofi_rxm", "",    kAnyMr,  true,  true,  false, true,  false},
-    {"tcp",         "net", kAnyMr,  true,  true,  false, false, false},
-    {"shm",         "",    kAnyMr,  false, false, false, false, true},
+    {"efa", "", kEfaMr, true, false, false, false, false},
+    {"cxi", "", kCxiMr, true, false, false, false, false},
+    {"tcp;ofi_rxm", "", kAnyMr, true, true, false, true, false},
+    {"tcp", "net", kAnyMr, true, true, false, false, false},
+    {"shm", "", kAnyMr, false, false, false, false, true},
 });
 
 }  // namespace

@@ -69,7 +69,8 @@ class PortRings {
  public:
   static constexpr uint32_t kNotifies = 32;
 
-  /// @p ring: entries per submission ring; rounded up to a power of two. @p notify_bytes: room for one notify's name and message.
+  /// @p ring: entries per submission ring; rounded up to a power of two. @p notify_bytes: room for one notify's name
+  /// and message.
   Status open(uint32_t workers, uint32_t ring, uint32_t notify_bytes) {
     ring = std::bit_ceil(ring);
     tasks_ = ring / 2;

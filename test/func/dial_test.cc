@@ -6,8 +6,8 @@ namespace {
 
 class DialTest : public Wires {};
 
-// Two processes. In each round both start an engine (their EAL stays), both are told one moment of the clock at which to
-// dial, both write to the other, and both stop the engine.
+// Two processes. In each round both start an engine (their EAL stays), both are told one moment of the clock at which
+// to dial, both write to the other, and both stop the engine.
 TEST_P(DialTest, TwoHundredRoundsAtTheSameMoment) {
   constexpr int kRounds = 200;
   Child one, two;
