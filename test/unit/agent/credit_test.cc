@@ -8,10 +8,16 @@ class Credit : public PairRig {
  protected:
   static constexpr uint64_t kLook = HalfNode::kIdle / 8;  // how often the control agent looks at its pools
   uint32_t extents(const HalfNode& n) const { return n.rx->extents() - n.rx->retiring(); }
-  // Traffic while time passes quickly, so that pools are looked at while somebody wants more.
+  // Traffic whose credit is late, so that the peer says that it waits; then the pools are looked at.
   void busy(int rounds) {
     for (int i = 0; i < rounds; ++i) {
-      traffic(1, 6000);
+      const uint64_t done = a_->done;
+      b_->ctrl.withhold = true;
+      ASSERT_TRUE(a_->submit(SubmitOp::kWrite, 1, 0, 20'000));
+      for (int k = 0; k < 40; ++k) turn(100);
+      b_->ctrl.withhold = false;
+      b_->ctrl.release();
+      ASSERT_TRUE(turn_until([&] { return a_->done == done + 1; }));
       turn(kLook);
     }
   }

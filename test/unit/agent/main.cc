@@ -44,12 +44,17 @@ void __wrap_free(void* at) {
 }
 }
 
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if !defined(__SANITIZE_THREAD__) && !__has_feature(thread_sanitizer)  // TSan has its own, and allows no second
 void* operator new(size_t bytes) {
   if (void* at = std::malloc(bytes == 0 ? 1 : bytes)) return at;
   std::abort();
 }
 void operator delete(void* at) noexcept { std::free(at); }
 void operator delete(void* at, size_t) noexcept { std::free(at); }
+#endif
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
