@@ -50,8 +50,8 @@ class Engine {
   virtual Status withdraw_segment(std::string_view name) = 0;
 
   /// Open segment @p name of the node at @p node ("host:port"). Connects when needed, within connect-timeout-ms.
-  /// @return kTimeout, kSystemError (names the addresses tried), kNotFound (no such segment), kPeerRefused (secret,
-  /// transport, version), kLimit.
+  /// @return kTimeout, kPeerDead (nobody listens there; names the addresses tried), kNotFound (no such segment),
+  /// kPeerRefused (secret, transport, version), kLimit.
   virtual Status open_segment(std::string_view node, std::string_view name, SegmentHandle* out) = 0;
   virtual Status segment_info(SegmentHandle segment, SegmentInfo* out) const = 0;
   virtual Status close_segment(SegmentHandle segment) = 0;
