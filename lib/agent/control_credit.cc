@@ -137,7 +137,8 @@ void Control::retry_shares(uint32_t worker) noexcept {
   Pool& pool = *pools_[worker];
   pool.starved = false;
   for (Peer* peer : peers_) {
-    if (peer == nullptr || peer->failed || !peer->sessions[worker]->share_due) continue;
+    if (peer == nullptr || peer->failed || worker >= peer->sessions.size()) continue;  // it may have fewer workers
+    if (!peer->sessions[worker]->share_due) continue;
     Session& s = *peer->sessions[worker];
     s.shared = pool.share.add(raw(s.params.peer), p_.session_floor, s.params.ceiling_slots) == Code::kOk;
     s.share_due = !s.shared;
@@ -150,7 +151,7 @@ void Control::retry_shares(uint32_t worker) noexcept {
 
 void Control::fence_idle(uint32_t worker) noexcept {
   for (Peer* peer : peers_) {
-    if (peer == nullptr || peer->failed) continue;
+    if (peer == nullptr || peer->failed || worker >= peer->sessions.size()) continue;
     Session& s = *peer->sessions[worker];
     if (now_ - s.last_message < p_.fence_idle || s.granter.outstanding(Resource::kBounceSlots) <= p_.session_floor)
       continue;

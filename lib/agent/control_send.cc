@@ -69,7 +69,8 @@ void Control::pump_acks(Session& s) noexcept {
     (void)send_nak(s, s.naks.front());
     s.naks.pop();
   }
-  if (s.acks.count == 0 || !s.channel.may_send(FrameType::kDataAck)) return;
+  // An ACK of a PACK must not overtake its NAKs, which may use less of the window: refused tasks would count as done.
+  if (s.naks.count != 0 || s.acks.count == 0 || !s.channel.may_send(FrameType::kDataAck)) return;
   if (!s.acks_asked && s.acks.count < kAckBatch && now_ - s.acks_since < p_.ack_delay) return;
   const uint32_t n = std::min({s.acks.count, ack_entries_in(s.params.frame_bytes), kAckFrame});
   std::array<AckEntry, kAckFrame> entries;

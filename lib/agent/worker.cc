@@ -167,7 +167,7 @@ void Worker::on_acks(Lane& lane, const ToWorker& m) noexcept {
     const Task& task = tasks_[index];
     if (task.state == Task::State::kPack && m.acks[i].acked_bytes == task.length) [[likely]] {
       close_pack(lane, index);
-    } else if (task.state == Task::State::kSent && m.acks[i].acked_bytes == task.length) [[likely]] {
+    } else if (task.state == Task::State::kSent && task.chunk != 0 && m.acks[i].acked_bytes == task.length) [[likely]] {
       if (task.why == Code::kOk || task.why == Code::kTimeout || task.why == Code::kCancelled)
         finish(lane, index, TaskEnd::kDone, Code::kOk);
       else
@@ -175,7 +175,7 @@ void Worker::on_acks(Lane& lane, const ToWorker& m) noexcept {
     } else if (task.state == Task::State::kAborting && task.abort_sent && m.acks[i].acked_bytes == task.sent) {
       finish(lane, index, task.why == Code::kCancelled ? TaskEnd::kCancelled : TaskEnd::kFailed, task.why);
     } else {
-      violation(lane, Code::kBadFrame);
+      violation(lane, Code::kBadFrame);  // a task of a PACK (chunk 0) too: it ends with its PACK, whose list it is in
     }
   }
 }
