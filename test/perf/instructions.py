@@ -14,8 +14,8 @@ import tempfile
 
 def instructions(bench: str, count: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + os.path.join(folder, "out"), bench, "--mode",
-                   "submit", "--block", "64", "--batch", "32", "--count", str(count), "--no-verify"]
+        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + os.path.join(folder, "out"), bench,
+                   "--mode", "submit", "--block", "64", "--batch", "32", "--count", str(count), "--no-verify"]
         run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     found = re.search(r"refs:\s*([\d,]+)", run.stderr)
     if run.returncode != 0 or not found:
