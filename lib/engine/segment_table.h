@@ -25,6 +25,7 @@ struct OpenSegment {
   struct Buffer {
     uint32_t id;
     uint64_t bytes;
+    bool operator==(const Buffer&) const = default;
   };
   std::string node, name;
   PeerId peer{};
@@ -57,7 +58,7 @@ class SegmentTable {
         continue;
       }
       if (at->peer != segment->peer || at->peer_generation != segment->peer_generation || at->name != segment->name ||
-          !at->alive.load() || at->buffers.size() != segment->buffers.size())
+          !at->alive.load() || at->buffers != segment->buffers)  // the peer may have exported other memory since
         continue;
       ++at->opens;
       *out = handle(i);
