@@ -65,7 +65,8 @@ void Control::on_frame(std::span<const std::byte> bytes) noexcept {
     return;
   }
   // A notify that nobody could take is not received at all, unless it can be refused: the peer repeats it.
-  if (f.header.type == FrameType::kNotify && !p_.notifies->has_room() && !s->channel.may_send(FrameType::kDataNak))
+  if (f.header.type == FrameType::kNotify && !p_.notifies->has_room() &&
+      (!s->params.naks || !s->channel.may_send(FrameType::kDataNak)))
     return;
   const bool needs_ack = (f.header.flags & kFlagNeedsAck) != 0;
   CtrlChannel::Verdict verdict{};
