@@ -54,7 +54,7 @@ void Control::end_session(Session& s, Code code) noexcept {
   (void)s.rx.apply(RxEvent::kStop);
   s.closed = true;
   s.acks.count = s.naks.count = 0;
-  map_erase(s.params.id);
+  if (find(s.params.id) == &s) map_erase(s.params.id);  // a peer may have chosen the number of another's session
   Pool& pool = *pools_[raw(s.params.worker)];
   if (s.shared) (void)pool.share.remove(raw(s.params.peer));
   s.shared = false;
