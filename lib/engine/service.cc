@@ -14,7 +14,8 @@ namespace {
 constexpr int kActiveWaitMs = 1;  // while something is under way
 constexpr int kIdleWaitMs = 10;
 constexpr std::chrono::seconds kAgentAnswer{10};
-constexpr uint32_t kSessionsPerExtent = 8;
+constexpr uint32_t kSessionsPerExtent = 8;  // or more, so that all fit the control pool's extents
+constexpr uint32_t kCtrlExtents = BouncePool::kMaxExtents * 3 / 4;
 constexpr uint32_t kSuspectBeats = 4;
 
 uint32_t name_key(PeerId id, uint16_t generation) noexcept { return uint32_t{raw(id)} << 16 | generation; }
@@ -166,15 +167,17 @@ void Service::grow(WorkerId worker) {
 
 // Control receives for every session's window stand before the session does.
 void Service::ensure_ctrl_slots(uint32_t sessions) {
+  const auto all = static_cast<uint32_t>(peers_.size()) * plane_->workers();
+  const uint32_t more = std::max(kSessionsPerExtent, (all + kCtrlExtents - 1) / kCtrlExtents);
   while (sessions > ctrl_sessions_) {
     std::unique_ptr<Extent> extent;
-    const Status made = plane_->make_extent(kSessionsPerExtent * kCtrlSlotsPerSession,
-                                            static_cast<uint32_t>(settings_.ctrl_slot_bytes), &extent);
+    const Status made =
+        plane_->make_extent(more * kCtrlSlotsPerSession, static_cast<uint32_t>(settings_.ctrl_slot_bytes), &extent);
     if (!made.ok()) {
       log_error("memory", "control slots for another peer: " + made.describe());
       return;
     }
-    ctrl_sessions_ += kSessionsPerExtent;
+    ctrl_sessions_ += more;
     FromService m{};
     m.kind = FromService::Kind::kCtrlExtent;
     m.extent = extent.release();
