@@ -75,7 +75,10 @@ void Service::on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) {
   if (raw(incarnation_) < raw(hello.incarnation)) return;  // the other one offers
   PathOffer offer;
   offer.attempt = entry.attempt = random_u64();
-  if (Status s = make_offer(entry, &offer); !s.ok()) return refuse(peer, "path offer: " + s.describe());
+  if (Status s = make_offer(entry, &offer); !s.ok()) {
+    free_entry(entry);
+    return refuse(peer, "path offer: " + s.describe());
+  }
   for (LaneOffer& lane : offer.lanes) {
     lane.session = SessionId{random_u64()};
     entry.sessions.push_back(lane.session);
