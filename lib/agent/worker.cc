@@ -13,9 +13,9 @@ constexpr uint32_t kMaxTurnLanes = 64;  // lanes served in one turn
 
 Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_costly) {
   lanes_.assign(p_.max_lanes, nullptr);
-  work_.reserve(p_.max_lanes);
+  work_.reserve(p_.max_lanes + kMaxTurnLanes);  // a turn puts lanes back before it takes them off the front
   touched_.reserve(p_.max_lanes);
-  scanned_.reserve(p_.max_lanes);
+  scanned_.reserve(p_.max_lanes + kScanLanes);
   tasks_.resize(p_.max_tasks);
   for (uint32_t i = p_.max_tasks; i-- > 0;) {
     tasks_[i].next = free_task_;

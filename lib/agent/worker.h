@@ -160,6 +160,7 @@ class Worker final : public Agent {
   void retire(ExtentId id) noexcept;
   void return_retired() noexcept;
 
+  static constexpr uint32_t kScanLanes = 64;  // lanes looked at in one scan
   WorkerParams p_;
   WorkerStats stats_;
   uint64_t now_ = 0, rx_now_ = 0, next_scan_ = 0, scan_every_;

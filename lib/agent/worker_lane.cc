@@ -4,10 +4,6 @@
 #include "agent/worker.h"
 
 namespace sluice {
-namespace {
-constexpr uint32_t kScanLanes = 64;  // lanes looked at in one scan
-}
-
 void Worker::push(TaskList& list, uint32_t index) noexcept {
   tasks_[index].next = kNoTask;
   (list.tail == kNoTask ? list.head : tasks_[list.tail].next) = index;
