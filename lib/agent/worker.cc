@@ -93,6 +93,8 @@ void Worker::on_message(const ToWorker& m) noexcept {
     case Kind::kClearBuffer: clear_buffer(static_cast<uint32_t>(m.buffer.id), m.buffer.token); return;
     case Kind::kAddPort: ports_.push_back(m.port); return;
     case Kind::kRemovePort: {
+      for (Lane* lane : lanes_)
+        if (lane != nullptr) leave_port(*lane, m.port);
       flush_done();
       std::erase(ports_, m.port);
       ToControl done{};
@@ -304,6 +306,23 @@ void Worker::cancel(Lane& lane, PortRings* port, const Submission& s) noexcept {
   }
 }
 
+// The port goes away: its tasks are given up, and those that cannot end yet end without telling anybody. Their bytes
+// were copied when they were staged, so nothing reads the application's memory any more.
+void Worker::leave_port(Lane& lane, const PortRings* port) noexcept {
+  for (uint32_t index = lane.oldest; index != kNoTask;) {
+    const uint32_t next = tasks_[index].newer;
+    if (tasks_[index].port == port) {
+      const uint32_t generation = tasks_[index].generation;
+      give_up(lane, index, Code::kCancelled);
+      if (tasks_[index].generation == generation) {
+        end_wait(tasks_[index]);
+        tasks_[index].port = nullptr;
+      }
+    }
+    index = next;
+  }
+}
+
 // End a task early: at once when nothing of it can move, else when the peer has confirmed that nothing moves any more.
 void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
   Task& task = tasks_[index];
@@ -354,6 +373,7 @@ void Worker::free_task(uint32_t index) noexcept {
 
 // Completions of one port are gathered and put together; turn() flushes what is left.
 void Worker::complete(Task& task, TaskEnd end, Code code) noexcept {
+  if (task.port == nullptr) return;
   if (task.port != done_port_ || done_count_ == done_.size()) flush_done();
   done_port_ = task.port;
   done_[done_count_++] = TaskDone{task.ref, task.waited_us, end, code, 0};

@@ -93,6 +93,7 @@ class Worker final : public Agent {
   uint32_t take_submissions() noexcept;
   void admit(PortRings* port, const Submission& s) noexcept;
   void cancel(Lane& lane, PortRings* port, const Submission& s) noexcept;
+  void leave_port(Lane& lane, const PortRings* port) noexcept;
   void complete(Task& task, TaskEnd end, Code code) noexcept;
   void flush_done() noexcept;
   void give_up(Lane& lane, uint32_t index, Code why) noexcept;

@@ -4,6 +4,7 @@
 #include "agent/worker.h"
 
 namespace sluice {
+
 void Worker::push(TaskList& list, uint32_t index) noexcept {
   tasks_[index].next = kNoTask;
   (list.tail == kNoTask ? list.head : tasks_[list.tail].next) = index;
