@@ -203,8 +203,11 @@ void Worker::on_nak(Lane& lane, const AckEntry& nak) noexcept {
       tasks_[index].lane != lane.params.id)
     return;
   Task& task = tasks_[index];
-  const Code code = nak.acked_bytes < kCodeCount ? static_cast<Code>(nak.acked_bytes) : Code::kPeerRefused;
-  if (task.state == Task::State::kSent && task.chunk == 0) {
+  const bool known = nak.acked_bytes != 0 && nak.acked_bytes < kCodeCount;
+  const Code code = known ? static_cast<Code>(nak.acked_bytes) : Code::kPeerRefused;
+  if (task.state == Task::State::kPack) {
+    for (uint32_t at = task.next; at != kNoTask; at = tasks_[at].next) tasks_[at].why = code;
+  } else if (task.state == Task::State::kSent && task.chunk == 0) {
     task.why = code;  // part of a PACK, whose acknowledgement ends it
   } else if (task.state == Task::State::kSent && (task.read || task.chunk == 1)) {
     finish(lane, index, TaskEnd::kFailed, code);

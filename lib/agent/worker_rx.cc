@@ -1,12 +1,15 @@
 // hot: the receiving half of a worker's turn
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "agent/worker.h"
 
 namespace sluice {
 namespace {
 constexpr uint32_t kFreshLeaseBytes = 4096;  // from here on the clock is read again before each copy
+constexpr uint32_t kPackRefusals = 4;        // more writes of a PACK are refused with all of it: kTurnReserve is small
 }  // namespace
 
 uint32_t Worker::reap() noexcept {
@@ -119,13 +122,20 @@ void Worker::on_pack(Lane& lane, const MsgHeader& h, const std::byte* payload) n
     return;
   }
   const std::byte* data = payload + h.chunk * sizeof(PackRecord);
+  std::array<std::pair<TaskId, Code>, kPackRefusals> refused;
+  uint32_t refusals = 0;
   for (uint32_t i = 0; i < h.chunk; ++i) {
     const PackRecord r = pack_record(payload, i);
     const Code placed = place(r.buffer, r.offset, data, r.length);
     data += r.length;
     if (placed != Code::kOk) [[unlikely]]
-      refuse(lane, r.task, placed);
+      refused[refusals++ % kPackRefusals] = {r.task, placed};
   }
+  if (refusals > kPackRefusals) [[unlikely]] {
+    refuse(lane, h.task, refused[0].second);
+    refusals = 0;
+  }
+  for (uint32_t i = 0; i < refusals; ++i) refuse(lane, refused[i].first, refused[i].second);
   acknowledge(lane, h.task, h.length);  // of all; control sends the refusals first
   WorkerStats::add(stats_.bytes_received, h.length - h.chunk * sizeof(PackRecord));
 }

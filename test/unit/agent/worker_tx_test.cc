@@ -173,6 +173,37 @@ TEST_F(WorkerTx, SmallWritesThatShareAMessageWaitToo) {
   EXPECT_EQ(all[0].waited_us, 500u);
 }
 
+TEST_F(WorkerTx, ARefusedPackFailsEachOfItsTasksOnce) {
+  open_all();
+  write(3, 8);
+  write(4, 8);
+  turn();
+  ASSERT_EQ(queue_.sent.size(), 1u);
+  nak(task(0), Code::kStale);
+  turn();
+  EXPECT_TRUE(done().empty()) << "its acknowledgement ends it";
+  ack(task(0), header(0).length);
+  turn();
+  const auto all = done();
+  ASSERT_EQ(all.size(), 2u);
+  for (const TaskDone& d : all) EXPECT_EQ(d.code, Code::kStale);
+}
+
+TEST_F(WorkerTx, ATaskOfAPackIsNotAcknowledgedByItself) {
+  open_all();
+  write(3, 8);
+  write(4, 8);
+  turn();
+  ASSERT_EQ(queue_.sent.size(), 1u);
+  ack(raw(pack_record(queue_.sent[0].bytes.data() + kMsgHeaderBytes, 0).task), 8);
+  turn();
+  EXPECT_TRUE(done().empty());
+  EXPECT_EQ(told(ToControl::Kind::kViolation).size(), 1u);
+  ack(task(0), header(0).length);
+  turn();
+  EXPECT_EQ(done().size(), 2u);
+}
+
 TEST_F(WorkerTx, AGrantBeyondTheCeilingIsAViolation) {
   open_all(kCeiling + 1);
   ASSERT_EQ(told(ToControl::Kind::kViolation).size(), 1u);
