@@ -112,6 +112,7 @@ class Control final : public Agent {
 
   // control_frames.cc
   uint32_t poll_frames() noexcept;
+  uint32_t frames_to_take() const noexcept;
   void on_frame(std::span<const std::byte> bytes) noexcept;
   void deliver(Session& s, const Frame& f) noexcept;
   void take_acked(Session& s) noexcept;

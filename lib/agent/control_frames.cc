@@ -10,12 +10,17 @@ namespace {
 constexpr uint32_t kNotifyRefused = 0x100;
 /// Messages carry 16 bits of what was received: after so many frames at most, the worker is told how far it is.
 constexpr uint64_t kAckRefresh = 0x1000;
+/// Messages to a worker that the rest of a turn may need.
+constexpr uint32_t kOtherMessages = 64;
 }  // namespace
 
 uint32_t Control::poll_frames() noexcept {
   if (!gate_.due()) return 0;
+  const uint32_t burst = frames_to_take();
+  if (burst == 0) [[unlikely]]
+    return 0;  // a worker is behind
   std::array<Completion, kMaxBurst> done;
-  const uint32_t n = p_.queue->poll(done);
+  const uint32_t n = p_.queue->poll({done.data(), burst});
   gate_.polled(n);
   if (n == 0) return 0;
   for (uint32_t i = 0; i < n; ++i) {
@@ -32,6 +37,17 @@ uint32_t Control::poll_frames() noexcept {
   }
   post_receives();
   return n;
+}
+
+// A DATA_ACK becomes a message to its worker for every few entries, and none may be lost.
+uint32_t Control::frames_to_take() const noexcept {
+  const uint32_t each = ack_entries_in(p_.frame_bytes) / kAcksPerMessage + 2;
+  uint32_t burst = kMaxBurst;
+  for (const Mailbox<ToWorker>* box : p_.to_worker) {
+    const uint32_t room = box->room();
+    burst = std::min(burst, room < kOtherMessages ? 0 : (room - kOtherMessages) / each);
+  }
+  return burst;
 }
 
 // Receives stay posted for every session's window; new slots are posted as extents come.
