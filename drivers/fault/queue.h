@@ -23,6 +23,7 @@ class FaultQueue final : public Queue {
   uint32_t poll(std::span<Completion> out) noexcept override;
   uint32_t refill(std::span<const RecvBuf> bufs) noexcept override { return inner_->refill(bufs); }
   uint32_t recall(std::span<const uint64_t> cookies) noexcept override { return inner_->recall(cookies); }
+  void peer_gone(PathId path) noexcept override { inner_->peer_gone(path); }
   void flush() noexcept override { inner_->flush(); }
   QueueDepth depth() const noexcept override { return inner_->depth(); }
   Status address(std::vector<std::byte>* out) const override { return inner_->address(out); }
