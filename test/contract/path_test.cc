@@ -174,7 +174,12 @@ TEST_P(Paths, AnIdleQueueShutsDownToo) {
   ASSERT_TRUE(wait_for({&a}, [&] { return a.posted_receives() == 0; }));
 }
 
+// libfabric 1.17's shm provider takes a spin lock in the memory of the other side: a process that is killed with it in
+// hand leaves it taken, and fi_cq_read then spins for ever (drivers/fabric/queue.h).
+bool kills_are_survived(const Row& row) { return std::string_view(row.provider) != "shm"; }
+
 TEST_P(Paths, KilledPeerLeavesNoOpBehind) {
+  if (!kills_are_survived(GetParam())) GTEST_SKIP() << "shm: a killed peer may leave the provider's lock taken";
   Side a(device()), bystander(device()), witness(device());
   PeerProcess peer(GetParam(), a.address(), false);
   ASSERT_FALSE(HasFailure());
@@ -200,6 +205,7 @@ TEST_P(Paths, KilledPeerLeavesNoOpBehind) {
 }
 
 TEST_P(Paths, SilentPeerKilledBeforeItEverPolled) {
+  if (!kills_are_survived(GetParam())) GTEST_SKIP() << "shm: a killed peer may leave the provider's lock taken";
   Side a(device());
   PeerProcess peer(GetParam(), a.address(), true);
   ASSERT_FALSE(HasFailure());
