@@ -216,7 +216,8 @@ void DataPlane::make_agents(const NodeSettings& settings) {
   c.extent_slots = static_cast<uint32_t>(settings.extent_slots);
   c.rx_slots = std::min(static_cast<uint32_t>(settings.rx_slots), queues_[0]->depth().rx);
   c.rx_slots_min = static_cast<uint32_t>(settings.rx_slots_min);
-  c.rx_slots_max = std::min(static_cast<uint32_t>(settings.rx_slots_max), queues_[0]->depth().rx);
+  c.rx_slots_max = static_cast<uint32_t>(std::min<uint64_t>(
+      {settings.rx_slots_max, queues_[0]->depth().rx, uint64_t{BouncePool::kMaxExtents} * settings.extent_slots}));
   c.ack_delay = kAckDelayUs * us;
   c.ctrl_ack_delay = kCtrlAckDelayUs * us;
   c.retry = kRetryUs * us;
