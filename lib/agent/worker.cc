@@ -2,6 +2,7 @@
 #include "agent/worker.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace sluice {
 namespace {
@@ -21,7 +22,7 @@ Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_
     tasks_[i].next = free_task_;
     free_task_ = i;
   }
-  buffers_.assign(p_.max_buffers, Buffer{nullptr, 0});
+  buffers_.assign(std::bit_ceil(p_.max_buffers), Buffer{nullptr, 0, 0});
   ports_.reserve(1024);
   tx_meta_.resize(p_.tx_pool->live_slots());
   resend_.reserve(p_.tx_pool->live_slots());
@@ -89,7 +90,10 @@ void Worker::on_message(const ToWorker& m) noexcept {
       if (p_.rx_pool->pick_victim(&id) == Code::kOk) retire(id);
       return;
     }
-    case Kind::kSetBuffer: buffers_[m.buffer.id] = {m.buffer.base, m.buffer.bytes}; return;
+    case Kind::kSetBuffer:
+      buffers_[m.buffer.id & (buffers_.size() - 1)] = {m.buffer.base, m.buffer.bytes,
+                                                       static_cast<uint32_t>(m.buffer.id)};
+      return;
     case Kind::kClearBuffer: clear_buffer(static_cast<uint32_t>(m.buffer.id), m.buffer.token); return;
     case Kind::kAddPort: ports_.push_back(m.port); return;
     case Kind::kRemovePort: {
@@ -219,7 +223,7 @@ void Worker::on_nak(Lane& lane, const AckEntry& nak) noexcept {
 }
 
 void Worker::clear_buffer(uint32_t id, uint64_t token) noexcept {
-  buffers_[id] = {nullptr, 0};
+  buffers_[id & (buffers_.size() - 1)] = {nullptr, 0, 0};
   for (Lane* lane : lanes_) {
     if (lane == nullptr) continue;
     const uint32_t count = lane->job_count;
@@ -305,23 +309,6 @@ void Worker::cancel(Lane& lane, PortRings* port, const Submission& s) noexcept {
     const Task& task = tasks_[index];
     const uint32_t next = task.newer;
     if (task.port == port && (task.ref & s.ref_mask) == s.ref) give_up(lane, index, Code::kCancelled);
-    index = next;
-  }
-}
-
-// The port goes away: its tasks are given up, and those that cannot end yet end without telling anybody. Their bytes
-// were copied when they were staged, so nothing reads the application's memory any more.
-void Worker::leave_port(Lane& lane, const PortRings* port) noexcept {
-  for (uint32_t index = lane.oldest; index != kNoTask;) {
-    const uint32_t next = tasks_[index].newer;
-    if (tasks_[index].port == port) {
-      const uint32_t generation = tasks_[index].generation;
-      give_up(lane, index, Code::kCancelled);
-      if (tasks_[index].generation == generation) {
-        end_wait(tasks_[index]);
-        tasks_[index].port = nullptr;
-      }
-    }
     index = next;
   }
 }

@@ -63,6 +63,7 @@ class Worker final : public Agent {
   struct Buffer {
     std::byte* base;
     uint64_t bytes;
+    uint32_t id;  // all of the number; its place in the table is the lower part
   };
   struct TxMeta {  // of a tx slot that is out
     LaneId lane;
@@ -146,6 +147,10 @@ class Worker final : public Agent {
   void on_received(const Completion& c) noexcept;
   Lane* judge(const MsgHeader& h) noexcept;
   void on_write(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept;
+  const Buffer* buffer_of(uint32_t id) const noexcept {
+    const Buffer& buffer = buffers_[id & (buffers_.size() - 1)];
+    return buffer.base != nullptr && buffer.id == id ? &buffer : nullptr;
+  }
   Code place(uint32_t buffer, uint64_t offset, const std::byte* bytes, uint32_t length) noexcept;
   void on_pack(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept;
   void on_bad_message(std::span<const std::byte> bytes) noexcept;
@@ -172,7 +177,7 @@ class Worker final : public Agent {
   std::vector<Task> tasks_;
   uint32_t free_task_ = kNoTask;
   uint32_t open_tasks_ = 0;
-  std::vector<Buffer> buffers_;
+  std::vector<Buffer> buffers_;  // 2^n
   std::vector<PortRings*> ports_;
   std::vector<TxMeta> tx_meta_;
   std::vector<SlotHandle> resend_;  // tx slots whose op failed and may be tried again

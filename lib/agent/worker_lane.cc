@@ -141,6 +141,23 @@ void Worker::end_all(Lane& lane) noexcept {
   }
 }
 
+// The port goes away: its tasks are given up, and those that cannot end yet end without telling anybody. Their bytes
+// were copied when they were staged, so nothing reads the application's memory any more.
+void Worker::leave_port(Lane& lane, const PortRings* port) noexcept {
+  for (uint32_t index = lane.oldest; index != kNoTask;) {
+    const uint32_t next = tasks_[index].newer;
+    if (tasks_[index].port == port) {
+      const uint32_t generation = tasks_[index].generation;
+      give_up(lane, index, Code::kCancelled);
+      if (tasks_[index].generation == generation) {
+        end_wait(tasks_[index]);
+        tasks_[index].port = nullptr;
+      }
+    }
+    index = next;
+  }
+}
+
 // Hand a lane without tasks back. Its operations that are still out come back to nobody: their slots go home.
 bool Worker::try_close(Lane& lane) noexcept {
   if (lane.touched) return false;  // reported at the end of this turn

@@ -93,11 +93,12 @@ Lane* Worker::judge(const MsgHeader& h) noexcept {
 
 // Copy into an exported buffer. @return kStale (no such buffer any more), kOutOfRange.
 Code Worker::place(uint32_t buffer, uint64_t offset, const std::byte* bytes, uint32_t length) noexcept {
-  if (buffer >= buffers_.size() || buffers_[buffer].base == nullptr) [[unlikely]]
+  const Buffer* const to = buffer_of(buffer);
+  if (to == nullptr) [[unlikely]]
     return Code::kStale;
-  if (!range_ok(offset, length, buffers_[buffer].bytes)) [[unlikely]]
+  if (!range_ok(offset, length, to->bytes)) [[unlikely]]
     return Code::kOutOfRange;
-  std::memcpy(buffers_[buffer].base + offset, bytes, length);
+  std::memcpy(to->base + offset, bytes, length);
   return Code::kOk;
 }
 
@@ -154,9 +155,10 @@ void Worker::on_bad_message(std::span<const std::byte> bytes) noexcept {
 void Worker::on_read_request(Lane& lane, const MsgHeader& h) noexcept {
   ++lane.accepted_requests;
   Code refused = Code::kOk;
-  if (h.buffer >= buffers_.size() || buffers_[h.buffer].base == nullptr)
+  const Buffer* const from = buffer_of(h.buffer);
+  if (from == nullptr)
     refused = Code::kStale;
-  else if (!range_ok(h.offset, h.total, buffers_[h.buffer].bytes))
+  else if (!range_ok(h.offset, h.total, from->bytes))
     refused = Code::kOutOfRange;
   if (refused != Code::kOk) [[unlikely]] {
     refuse(lane, h.task, refused);
@@ -168,7 +170,7 @@ void Worker::on_read_request(Lane& lane, const MsgHeader& h) noexcept {
     return;
   }
   const uint32_t at = (lane.job_head + lane.job_count) % lane.params.requests;
-  lane.jobs[at] = ReadJob{h.task, buffers_[h.buffer].base + h.offset, h.total, 0, 0, h.buffer};
+  lane.jobs[at] = ReadJob{h.task, from->base + h.offset, h.total, 0, 0, h.buffer};
   ++lane.job_count;
   list(lane);
 }

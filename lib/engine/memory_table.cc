@@ -82,14 +82,16 @@ Status MemoryTable::export_memory(std::string_view name, MemoryHandle memory, Ex
     return {Code::kBadArgument, "segment name of " + std::to_string(name.size()) + " bytes: 1 to 255 are allowed"};
   Entry* entry = find(memory);
   if (entry == nullptr) return {Code::kStale, "export: the memory handle is not, or no longer, valid"};
-  uint32_t id = 0;
-  while (id < numbers_.size() && numbers_[id].used) ++id;
-  if (id >= max_buffers_)
+  uint32_t place = 0;
+  while (place < numbers_.size() && numbers_[place].used) ++place;
+  if (place >= max_buffers_)
     return {Code::kLimit, "export: " + std::to_string(max_buffers_) + " buffers are exported, which is the most"};
-  if (id == numbers_.size()) numbers_.emplace_back();
-  numbers_[id] = {true, static_cast<uint32_t>(entry - entries_.data()), entry->region->bytes()};
+  if (place == numbers_.size()) numbers_.emplace_back();
+  Number& number = numbers_[place];
+  number.used = true;
+  number.entry = static_cast<uint32_t>(entry - entries_.data());
   ++entry->exports;
-  *out = {id, entry->region->base(), entry->region->bytes()};
+  *out = {number.uses * places_ + place, entry->region->base(), entry->region->bytes()};
   auto it = segments_.find(name);
   if (it == segments_.end()) it = segments_.emplace(std::string(name), std::vector<Exported>{}).first;
   it->second.push_back(*out);
@@ -112,8 +114,10 @@ Status MemoryTable::withdraw(std::string_view name, std::vector<Exported>* out) 
 }
 
 void MemoryTable::forget(uint32_t id) {
-  --entries_[numbers_[id].entry].exports;
-  numbers_[id].used = false;
+  Number& number = numbers_[id % places_];
+  --entries_[number.entry].exports;
+  number.used = false;
+  ++number.uses;
 }
 
 }  // namespace sluice

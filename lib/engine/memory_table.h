@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,7 +37,7 @@ using MemorySnapshot = std::vector<MemorySpan>;
 
 class MemoryTable {
  public:
-  explicit MemoryTable(uint32_t max_buffers) : max_buffers_(max_buffers) {}
+  explicit MemoryTable(uint32_t max_buffers) : max_buffers_(max_buffers), places_(std::bit_ceil(max_buffers)) {}
 
   Status add(std::unique_ptr<Region> region, MemoryHandle* out);
   /// @return kStale, kBusy (in use or exported).
@@ -68,12 +69,12 @@ class MemoryTable {
   struct Number {
     bool used = false;
     uint32_t entry = 0;
-    uint64_t bytes = 0;
+    uint32_t uses = 0;  // ended: the upper part of the next id, so that a peer's old one fits nothing
   };
   Entry* find(MemoryHandle handle);
   void publish();
 
-  const uint32_t max_buffers_;
+  const uint32_t max_buffers_, places_;
   std::vector<Entry> entries_;
   std::vector<std::unique_ptr<MemoryUse>> retired_;  // snapshots of ports may still name them
   std::vector<Number> numbers_;

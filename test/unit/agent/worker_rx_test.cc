@@ -145,6 +145,17 @@ TEST_F(WorkerRx, AClearedBufferIsStaleAndItsReadsAreRefused) {
   EXPECT_FALSE(placed(0, 10));
 }
 
+TEST_F(WorkerRx, ANumberThatWasGivenAnewIsStale) {
+  open_all();
+  ToWorker set = to(ToWorker::Kind::kSetBuffer);
+  set.buffer = {5, memory_.data(), kMemory, 0};  // the place of buffer 1
+  put(set);
+  deliver(message(MsgType::kWrite, 10, 2));
+  turn();
+  EXPECT_EQ(told(Kind::kNak).size(), 1u);
+  EXPECT_FALSE(placed(0, 10));
+}
+
 TEST_F(WorkerRx, MoreReadsThanWereGrantedAreAViolation) {
   open_all(0);  // no credit, so that no answer goes out
   for (uint32_t i = 0; i < kRequests; ++i) deliver(message(MsgType::kReadReq, 10));

@@ -94,7 +94,8 @@ TEST_F(Memory, RefusesBadExports) {
   EXPECT_EQ(table_.export_memory("pool", handle, &out).code(), Code::kLimit);
   table_.forget(1);
   EXPECT_TRUE(table_.export_memory("other", handle, &out).ok());
-  EXPECT_EQ(out.id, 1u) << "numbers are used again";
+  EXPECT_EQ(out.id % 4, 1u) << "places are used again";
+  EXPECT_NE(out.id, 1u) << "numbers are not: a peer may have the old one";
 }
 
 std::unique_ptr<OpenSegment> segment(const char* name, uint16_t generation = 1) {
