@@ -7,7 +7,7 @@
 ///          credit.
 /// Threads  The port's thread produces submissions and consumes completions; workers and control the other way round.
 /// Memory   Opened once; nothing allocates after that.
-/// Errors   A full ring takes a prefix (mailbox.h). The completion ring never fills: a port has at most kPortTasks
+/// Errors   A full ring takes a prefix (mailbox.h). The completion ring never fills: a port has at most max_open()
 ///          open.
 #pragma once
 

@@ -16,7 +16,7 @@ enum class WorkerId : uint16_t {};
 enum class PeerId : uint16_t {};
 enum class LaneId : uint32_t {};    ///< Index of a lane in its worker's table.
 enum class PathId : uint32_t {};    ///< Index of a path in its queue's table; chosen by the caller, dense.
-enum class BufferId : uint32_t {};  ///< Index of an exported buffer in its node's table.
+enum class BufferId : uint32_t {};  ///< Place of an exported buffer in its node's table, and which life of it.
 enum class ExtentId : uint16_t {};
 enum class SessionId : uint64_t {};    ///< Random; one life of one lane.
 enum class Epoch : uint64_t {};        ///< Grows inside a session.

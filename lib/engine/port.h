@@ -22,7 +22,7 @@ class Port {
   Port() = default;
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
-  virtual ~Port() = default;  ///< @pre nothing submitted is still open: see drain().
+  virtual ~Port() = default;  ///< Gives up what is still open: wait for open_tasks() == 0 first.
 
   /// A batch for up to @p max_tasks tasks. @return kLimit.
   virtual Code allocate_batch(uint32_t max_tasks, BatchHandle* batch) noexcept = 0;
