@@ -34,7 +34,7 @@ struct WorkerParams {
   Mailbox<ToWorker>* inbox = nullptr;
   Mailbox<ToControl>* control = nullptr;
   TickSource ticks = nullptr;  ///< For the lease, just before bytes are placed.
-  uint32_t slot_bytes = 0, max_lanes = 0, max_tasks = 0, max_buffers = 0, rx_depth = 0, rx_slots_max = 0;
+  uint32_t slot_bytes = 0, max_lanes = 0, max_tasks = 0, max_buffers = 0, rx_slots_max = 0;
   uint64_t ticks_per_us = 1;
   uint64_t task_timeout = 0, probe_first = 0, probe_max = 0, lease = 0;  ///< In ticks.
   bool verify_crc = false, idle_poll_costly = false;
