@@ -4,7 +4,8 @@
 /// Model    start() brings up EAL, device, workers, control core and the service thread. Memory is registered once;
 ///          exported memory is named as a segment. open_segment() connects to a node and learns what it exports.
 ///          Transfers go through ports (port.h).
-/// Threads  Every call from any thread, except progress() (one thread). Calls may block for their documented deadline.
+/// Threads  Every call from any thread. Calls may block for their documented deadline. Without lcores of its own
+///          (RunOptions::own_lcores) every call comes from the thread that calls progress(), since it may turn agents.
 /// Memory   The engine owns bounce memory and managed buffers; registered memory stays the application's and must stay
 ///          mapped until unregister() says kOk.
 /// Errors   Status with one line that names the thing, the value and the remedy.

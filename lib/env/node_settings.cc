@@ -44,7 +44,7 @@ constexpr Setting kRows[] = {
     {"session-floor", kUint, "2", "Limits", "Slots guaranteed to each session", "slots", 1, 1024},
     {"max-peers", kUint, "1024", "Limits", "Peers at once", "peers", 1, 65535},
     {"max-tasks", kUint, "4096", "Limits", "Tasks and packs of tasks outstanding per worker", "tasks", 1, 1u << 20},
-    {"port-ring", kUint, "2048", "Limits", "Entries of an application thread's rings", "entries", 16, 1u << 20},
+    {"port-ring", kUint, "2048", "Limits", "Entries of an application thread's rings", "entries", 16, 65536},
 
     {"heartbeat-ms", kUint, "250", "Times", "Between heartbeats", "ms", 10, 60000},
     {"lease-ms", kUint, "2000", "Times", "Without a heartbeat for so long, nothing is placed for a peer", "ms", 50,
