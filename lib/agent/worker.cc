@@ -211,12 +211,10 @@ void Worker::on_nak(Lane& lane, const AckEntry& nak) noexcept {
   const Code code = known ? static_cast<Code>(nak.acked_bytes) : Code::kPeerRefused;
   if (task.state == Task::State::kPack) {
     for (uint32_t at = task.next; at != kNoTask; at = tasks_[at].next) tasks_[at].why = code;
-  } else if (task.state == Task::State::kSent && task.chunk == 0) {
-    task.why = code;  // part of a PACK, whose acknowledgement ends it
   } else if (task.state == Task::State::kSent && (task.read || task.chunk == 1)) {
     finish(lane, index, TaskEnd::kFailed, code);
   } else if (task.state == Task::State::kSent) {
-    task.why = code;
+    task.why = code;  // an acknowledgement is still to come: of all its chunks, or of its PACK
   } else if (task.state == Task::State::kActive && task.sent != 0) {
     give_up(lane, index, code);
   }

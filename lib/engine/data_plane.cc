@@ -159,7 +159,7 @@ Status DataPlane::open_pools(const NodeSettings& settings) {
   }
   ctrl_rx_ = std::make_unique<BouncePool>(frame_bytes_, uint16_t{0});
   ctrl_tx_ = std::make_unique<BouncePool>(frame_bytes_, uint16_t{0});
-  if (Status s = fill(*ctrl_rx_, kFirstSessions * kCtrlSlotsPerSession, UINT32_MAX); !s.ok()) return s;
+  if (Status s = fill(*ctrl_rx_, uint64_t{kFirstSessions} * kCtrlSlotsPerSession, UINT32_MAX); !s.ok()) return s;
   return fill(*ctrl_tx_, kCtrlTxSlots, kCtrlTxSlots);
 }
 
@@ -176,7 +176,7 @@ Status DataPlane::open_mailboxes(const NodeSettings& settings) {
 }
 
 void DataPlane::make_agents(const NodeSettings& settings) {
-  const uint64_t us = ticks_per_us_;
+  const uint64_t us = ticks_per_us_, ms = 1000 * us;
   WorkerParams w;
   w.ticks = tsc_now;
   w.slot_bytes = slot_bytes_;
@@ -185,10 +185,10 @@ void DataPlane::make_agents(const NodeSettings& settings) {
   w.max_buffers = kMaxExports;
   w.rx_slots_max = static_cast<uint32_t>(settings.rx_slots_max);
   w.ticks_per_us = us;
-  w.task_timeout = settings.task_timeout_ms * 1000 * us;
+  w.task_timeout = settings.task_timeout_ms * ms;
   w.probe_first = settings.credit_probe_us * us;
   w.probe_max = kProbeMaxUs * us;
-  w.lease = settings.lease_ms * 1000 * us;
+  w.lease = settings.lease_ms * ms;
   w.verify_crc = settings.verify_crc;
   w.idle_poll_costly = device_->caps().idle_poll_costly;
   ControlParams c;
@@ -222,7 +222,7 @@ void DataPlane::make_agents(const NodeSettings& settings) {
   c.ctrl_ack_delay = kCtrlAckDelayUs * us;
   c.retry = kRetryUs * us;
   c.retry_max = kRetryMaxUs * us;
-  c.shrink_idle = settings.shrink_idle_ms * 1000 * us;
+  c.shrink_idle = settings.shrink_idle_ms * ms;
   c.fence_idle = kFenceIdleUs * us;
   c.idle_poll_costly = device_->caps().idle_poll_costly;
   control_ = std::make_unique<Control>(c);

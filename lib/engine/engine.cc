@@ -95,7 +95,7 @@ Status Node::launch_runners(const RunOptions& options) {
     if (!options.own_lcores) continue;
     const bool pinned = w < settings_.cpus.size() || !options.eal_args.empty();
     Runner* runner = runners_.back().get();
-    const Status s = launch(lcores[w], [runner, pinned] {
+    Status s = launch(lcores[w], [runner, pinned] {
       if (!pinned) unpin();
       runner->run();
     });

@@ -242,8 +242,8 @@ Code PortImpl::attach_notify(BatchHandle handle, SegmentHandle segment, std::str
 uint32_t PortImpl::poll() noexcept {
   uint32_t work = 0;
   std::array<TaskDone, kPollBurst> done;
-  for (uint16_t w = 0; w < staged_.size(); ++w) {
-    Mailbox<TaskDone>& ring = rings_->completions(WorkerId{w});
+  for (size_t w = 0; w < staged_.size(); ++w) {
+    Mailbox<TaskDone>& ring = rings_->completions(WorkerId{static_cast<uint16_t>(w)});
     if (ring.empty()) continue;
     const uint32_t n = ring.take(done);
     for (uint32_t i = 0; i < n; ++i) on_done(done[i]);

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kVersionAt = 4, kTypeAt = 5, kFlagsAt = 6, kSessionAt = 8, kEpochAt = 16, kSeqAt = 24, kAckSeqAt = 32,
                  kPayloadLenAt = 40;
 constexpr size_t kGrantEntryBytes = 10, kAckEntryBytes = 16, kCountBytes = 2;
-constexpr size_t kRequestBytes = 16, kDrainAckBytes = 8 * kMaxGrantEntries;
+constexpr size_t kRequestBytes = 16, kDrainAckBytes = size_t{8} * kMaxGrantEntries;
 
 // Writes the header. The place for the payload, or nullptr when the frame does not fit.
 std::byte* begin_frame(std::span<std::byte> out, const FrameHeader& header, size_t payload_bytes) noexcept {
