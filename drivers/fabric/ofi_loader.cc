@@ -43,11 +43,11 @@ void load(Loaded* loaded) {
   std::string missing;
   OfiApi& api = loaded->api;
   constexpr const char* kInfo = info_symbol_version();
-  const bool all = resolve(library, "fi_getinfo", kInfo, &api.getinfo, &missing) &
-                   resolve(library, "fi_freeinfo", kInfo, &api.freeinfo, &missing) &
-                   resolve(library, "fi_dupinfo", kInfo, &api.dupinfo, &missing) &
-                   resolve(library, "fi_fabric", "FABRIC_1.1", &api.fabric, &missing) &
-                   resolve(library, "fi_version", "FABRIC_1.0", &api.version, &missing) &
+  const bool all = resolve(library, "fi_getinfo", kInfo, &api.getinfo, &missing) &&
+                   resolve(library, "fi_freeinfo", kInfo, &api.freeinfo, &missing) &&
+                   resolve(library, "fi_dupinfo", kInfo, &api.dupinfo, &missing) &&
+                   resolve(library, "fi_fabric", "FABRIC_1.1", &api.fabric, &missing) &&
+                   resolve(library, "fi_version", "FABRIC_1.0", &api.version, &missing) &&
                    resolve(library, "fi_strerror", "FABRIC_1.0", &api.strerror, &missing);
   if (!all)
     loaded->status = {Code::kUnsupported, "libfabric.so.1 has no symbol " + missing + "; this program was built for " +

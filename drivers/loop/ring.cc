@@ -103,7 +103,7 @@ Status Ring::create(const std::string& name, const LoopAddress& reader, uint32_t
   const bool mapped = ftruncate(fd, static_cast<off_t>(bytes)) == 0 && ring.map(fd, bytes);
   close(fd);
   if (!mapped) {
-    const Status status = system_error(Code::kNoMemory, name, "cannot map");
+    Status status = system_error(Code::kNoMemory, name, "cannot map");
     unlink(name.c_str());
     return status;
   }

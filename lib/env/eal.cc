@@ -36,6 +36,7 @@ int init_here(std::vector<std::string> words, int* error) {
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "sluice-eal");
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const int result = rte_eal_init(static_cast<int>(words.size()), argv.data());
@@ -105,7 +106,7 @@ Status launch(unsigned lcore, std::function<void()> body) {
   if (lcore >= RTE_MAX_LCORE || !rte_lcore_is_enabled(lcore) || lcore == rte_get_main_lcore())
     return {Code::kNotFound, "lcore " + std::to_string(lcore) + " is no worker of this EAL"};
   Job& job = jobs[lcore];
-  const Status busy{Code::kBusy, "lcore " + std::to_string(lcore) + " already runs something; choose another"};
+  Status busy{Code::kBusy, "lcore " + std::to_string(lcore) + " already runs something; choose another"};
   if (job.running.load(std::memory_order_acquire)) return busy;
   // When our last body has just ended, its lcore needs a moment to be back in its loop.
   for (int i = 0; i < 10000 && rte_eal_get_lcore_state(lcore) == RUNNING; ++i) std::this_thread::yield();

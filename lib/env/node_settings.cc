@@ -8,7 +8,7 @@ namespace {
 using enum SettingType;
 constexpr uint64_t kK = 1024;
 constexpr uint64_t kM = 1024 * kK;
-constexpr uint64_t kHourMs = 3600 * 1000;
+constexpr uint64_t kHourMs = uint64_t{3600} * 1000;
 
 constexpr Setting kRows[] = {
     // name, type, default, group, help, unit, min, max, choices
@@ -43,7 +43,7 @@ constexpr Setting kRows[] = {
     {"requests", kUint, "32", "Limits", "READ requests outstanding per session", "requests", 1, 4096},
     {"session-floor", kUint, "2", "Limits", "Slots guaranteed to each session", "slots", 1, 1024},
     {"max-peers", kUint, "1024", "Limits", "Peers at once", "peers", 1, 65535},
-    {"max-tasks", kUint, "4096", "Limits", "Tasks and packs of tasks outstanding per worker", "tasks", 1, 1u << 20},
+    {"max-tasks", kUint, "4096", "Limits", "Tasks and packs of tasks outstanding per worker", "tasks", 64, 1u << 20},
     {"port-ring", kUint, "2048", "Limits", "Entries of an application thread's rings", "entries", 16, 65536},
 
     {"heartbeat-ms", kUint, "250", "Times", "Between heartbeats", "ms", 10, 60000},

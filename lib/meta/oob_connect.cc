@@ -126,9 +126,8 @@ void OobNode::Impl::run_dials(uint64_t now_ns) {
     Dial& dial = dials_[i];
     const bool due = !dial.trying && now_ns >= dial.retry_ns;
     const bool over = now_ns >= dial.deadline_ns && !dial.trying;
-    if (!due && !over) {
-      ++i;
-    } else if (const DialId id = dial.id; over || !try_next(dial, now_ns)) {
+    const DialId id = dial.id;
+    if (over || (due && !try_next(dial, now_ns))) {
       dial_done(id, dial.last_error, OobPeer{});  // takes the entry out
     } else {
       ++i;
