@@ -54,8 +54,8 @@ def main():
     parser.add_argument("--bench", default="", help="sluice-bench; without it only the raw loop is measured")
     parser.add_argument("--provider", action="append", help="repeatable; default: tcp;ofi_rxm, net and shm")
     parser.add_argument("--device", default="", help="the raw loop's domain; default: the provider's first")
-    parser.add_argument("--windows", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--windows", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=1)
     args = parser.parse_args()
     if args.bench and not os.access(args.bench, os.X_OK):
         print(f"ratio: skipped: {args.bench} is not a program; build it, or leave --bench out", file=sys.stderr)
