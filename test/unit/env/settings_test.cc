@@ -185,7 +185,7 @@ TEST(NodeSettings, DefaultsFitTogether) {
   const Status status = load_node_settings("tool", "", {}, &settings, &node, &help);
   ASSERT_TRUE(status.ok()) << status.text();
   EXPECT_EQ(node.listen, "127.0.0.1:0");
-  EXPECT_EQ(node.slot_bytes, 65536u);
+  EXPECT_EQ(node.slot_bytes, 262144u);
   EXPECT_TRUE(node.adaptive_idle);
   EXPECT_EQ(node.lease_ms, 2000u);
 }
@@ -222,7 +222,7 @@ TEST(NodeSettings, RefusesWhatDoesNotFitTogetherWithALineEach) {
                                            &settings, &node, &help);
   EXPECT_EQ(status.code(), Code::kBadArgument);
   for (const char* part : {"lease-ms = 500 and heartbeat-ms = 250: ", "rx-slots-min = 2001 and rx-slots = 2000: ",
-                           "rx-slots = 2000 and rx-slots-max = 1024: ", "workers = 2 and the number of cpus = 1: "})
+                           "rx-slots = 2000 and rx-slots-max = 512: ", "workers = 2 and the number of cpus = 1: "})
     EXPECT_NE(status.text().find(part), std::string::npos) << part << " in\n" << status.text();
   EXPECT_EQ(std::ranges::count(status.text(), '\n'), 3);
 }
