@@ -111,7 +111,11 @@ TEST_P(BatchTest, CancelInEachState) {
   ASSERT_EQ(peer.ask("freeze"), "ok");
   const BatchHandle open = here_.submit(TransferOp::kWrite, to_, 0, kSegment, 64 << 10);
   ASSERT_EQ(here_.last_code, Code::kOk);
-  ASSERT_TRUE(wait_for(10, [&] { return here_.port->poll(), here_.engine->stats().waits != 0; }));
+  ASSERT_TRUE(wait_for(10, [&] {  // whichever runs out first: credit, or slots to send from
+    here_.port->poll();
+    const NodeStats now = here_.engine->stats();
+    return now.waits + now.stalls_slot + now.stalls_depth != 0;
+  }));
   EXPECT_EQ(here_.port->cancel(open), Code::kOk);
   ASSERT_EQ(peer.ask("thaw"), "ok");
   ASSERT_TRUE(here_.finish(open));
