@@ -17,8 +17,6 @@ constexpr std::chrono::seconds kAgentAnswer{10};
 constexpr uint32_t kSessionsPerExtent = 8;  // or more, so that all fit the control pool's extents
 constexpr uint32_t kCtrlExtents = BouncePool::kMaxExtents * 3 / 4;
 constexpr uint32_t kSuspectBeats = 4;
-
-uint32_t name_key(PeerId id, uint16_t generation) noexcept { return uint32_t{raw(id)} << 16 | generation; }
 }  // namespace
 
 Service::Service(const NodeSettings& settings, DataPlane* plane, MemoryTable* memory, SegmentTable* segments,

@@ -109,6 +109,7 @@ class Service final : private OobEvents {
   void lose(PeerEntry& entry, Code code, uint64_t give_up_tick);
   void fault(PeerEntry& entry, Code code);
   void free_entry(PeerEntry& entry);
+  static uint32_t name_key(PeerId id, uint16_t generation) noexcept { return uint32_t{raw(id)} << 16 | generation; }
   void fail_requests(OobPeer peer, const Status& why);
   uint64_t oob_close(PeerEntry& entry, std::string_view reason);
   void refuse(OobPeer peer, const std::string& reason);

@@ -9,8 +9,6 @@
 
 namespace sluice {
 namespace {
-uint32_t name_key(PeerId id, uint16_t generation) noexcept { return uint32_t{raw(id)} << 16 | generation; }
-
 uint64_t ns_to_ticks(uint64_t ns) noexcept { return ns / 1000 * (rte_get_tsc_hz() / 1'000'000); }
 }  // namespace
 
