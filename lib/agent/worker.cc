@@ -8,7 +8,7 @@ namespace sluice {
 namespace {
 constexpr uint32_t kTurnReserve = 512;  // messages to control that one turn may need, at most
 constexpr uint32_t kPackShare = 4;      // a write of up to a quarter of a slot is packed
-constexpr uint32_t kLaneShare = 4;      // a quarter of the tx slots is left to the other lanes
+constexpr uint32_t kLaneReserve = 4;    // of the tx slots, at most a quarter is kept for lanes that have none
 constexpr uint32_t kMaxTurnLanes = 64;  // lanes served in one turn
 }  // namespace
 
@@ -30,7 +30,6 @@ Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_
   tx_depth_ = std::min(p_.queue->depth().tx, p_.tx_pool->live_slots());
   rx_limit_ = std::min(p_.queue->depth().rx, p_.rx_slots_max);
   pack_limit_ = (p_.slot_bytes - static_cast<uint32_t>(kMsgHeaderBytes)) / kPackShare;
-  lane_limit_ = std::max(1u, tx_depth_ - tx_depth_ / kLaneShare);
   scan_every_ = std::max<uint64_t>(1, p_.probe_first / 2);
   top_up();
 }
@@ -158,7 +157,13 @@ void Worker::on_open_lane(Lane* lane) noexcept {
   const uint32_t id = raw(lane->params.id);
   lanes_[id] = lane;
   if (!p_.queue->connect(lane->params.path, lane->params.peer_address).ok()) violation(*lane, Code::kDeviceError);
-  WorkerStats::add(stats_.lanes, 1);
+  count_lanes(1);
+}
+
+void Worker::count_lanes(uint32_t change) noexcept {
+  lane_count_ += change;
+  tx_reserve_ = lane_count_ == 0 ? 0 : std::min(lane_count_ - 1, std::max(1u, tx_depth_ / kLaneReserve));
+  WorkerStats::set(stats_.lanes, lane_count_);
 }
 
 void Worker::on_acks(Lane& lane, const ToWorker& m) noexcept {

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "agent/mailbox.h"
 #include "agent/messages.h"
 #include "agent/port_rings.h"
+#include "agent/worker_stats.h"
 #include "mem/bounce_pool.h"
 #include "proto/msg_header.h"
 #include "xport/driver.h"
@@ -38,18 +38,6 @@ struct WorkerParams {
   uint64_t ticks_per_us = 1;
   uint64_t task_timeout = 0, probe_first = 0, probe_max = 0, lease = 0;  ///< In ticks.
   bool verify_crc = false, idle_poll_costly = false;
-};
-
-/// Counters of one worker: written by it alone, read by anyone.
-struct WorkerStats {
-  using Counter = std::atomic<uint64_t>;
-  Counter tasks_done{}, tasks_failed{}, tasks_cancelled{}, bytes_sent{}, bytes_received{}, messages_sent{},
-      messages_received{}, messages_refused{}, lease_refusals{}, stale_messages{}, duplicates{}, waits{}, wait_max{},
-      stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, lanes{}, rx_posted{}, tx_out{}, lost_messages{};
-  static void add(Counter& c, uint64_t n) noexcept {
-    c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-  static void set(Counter& c, uint64_t n) noexcept { c.store(n, std::memory_order_relaxed); }
 };
 
 class Worker final : public Agent {
@@ -85,6 +73,7 @@ class Worker final : public Agent {
   void on_message(const ToWorker& m) noexcept;
   void on_lane_message(Lane& lane, const ToWorker& m) noexcept;
   void on_open_lane(Lane* lane) noexcept;
+  void count_lanes(uint32_t change) noexcept;
   void capacity() noexcept;
   void on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept;
   void on_acks(Lane& lane, const ToWorker& m) noexcept;
@@ -130,6 +119,13 @@ class Worker final : public Agent {
   uint32_t open_pack(Lane& lane, uint64_t bytes) noexcept;
   bool stage_pack(Lane& lane) noexcept;
   bool stage_abort(Lane& lane) noexcept;
+  /// A lane may always have one tx slot out, and more as long as it has less than three times what is left free: one
+  /// lane gets three quarters, n lanes get 3 / (3n + 1) each, and stopped peers leave one for each other lane (for a
+  /// quarter of the slots at most).
+  bool may_take(const Lane& lane) const noexcept {
+    const uint32_t held = lane.inflight + lane.staged_count, free = tx_depth_ - tx_out_;
+    return free != 0 && (held == 0 || (held < 3 * free && free > tx_reserve_));
+  }
   bool take_slot(Lane& lane, const Charge& charge, Slot* slot) noexcept;
   void stage_slot(Lane& lane, MsgHeader& header, const Slot& slot, const Charge& charge) noexcept;
   uint32_t post_staged(Lane& lane) noexcept;
@@ -180,10 +176,10 @@ class Worker final : public Agent {
   std::vector<Buffer> buffers_;  // 2^n
   std::vector<PortRings*> ports_;
   std::vector<TxMeta> tx_meta_;
-  std::vector<SlotHandle> resend_;  // tx slots whose op failed and may be tried again
-  std::vector<Refill> refill_;      // rx slots to post
-  uint32_t pack_limit_ = 0;         // bytes up to which a write is packed
-  uint32_t lane_limit_ = 0;         // tx slots that one lane may have out, so that a stopped peer cannot hold them all
+  std::vector<SlotHandle> resend_;            // tx slots whose op failed and may be tried again
+  std::vector<Refill> refill_;                // rx slots to post
+  uint32_t pack_limit_ = 0;                   // bytes up to which a write is packed
+  uint32_t lane_count_ = 0, tx_reserve_ = 0;  // lanes, and tx slots kept for those of them that have none out
   uint32_t tx_out_ = 0, tx_depth_ = 0, rx_posted_ = 0, rx_limit_ = 0;
   uint32_t next_port_ = 0;
   PortRings* done_port_ = nullptr;  // whose completions are gathered in done_

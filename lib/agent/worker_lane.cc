@@ -167,7 +167,7 @@ bool Worker::try_close(Lane& lane) noexcept {
   m.closed = lanes_[id];
   lanes_[id] = nullptr;
   tell(m);
-  WorkerStats::set(stats_.lanes, stats_.lanes.load(std::memory_order_relaxed) - 1);
+  count_lanes(~0u);
   return true;
 }
 

@@ -63,7 +63,7 @@ void Worker::stage(Lane& lane) noexcept {
 
 // Depth, credit and a slot for one message, or none of them.
 bool Worker::take_slot(Lane& lane, const Charge& charge, Slot* slot) noexcept {
-  if (tx_out_ >= tx_depth_ || lane.inflight + lane.staged_count >= lane_limit_) {
+  if (!may_take(lane)) {
     WorkerStats::add(stats_.stalls_depth, 1);
     return false;
   }

@@ -52,6 +52,7 @@ class FakeQueue final : public Queue {
   uint32_t fail_next = 0;             ///< So many accepted ops fail.
   uint32_t lose_next = 0;             ///< So many accepted ops complete, and their messages arrive nowhere.
   bool withhold = false;              ///< Accepted ops complete only with release().
+  uint32_t withheld_paths = 0;        ///< By bit of the path: the same, for some of them.
   bool record = true;
   // What the test sees.
   std::vector<Sent> sent;
@@ -86,7 +87,7 @@ class FakeQueue final : public Queue {
       const Op& op = ops[n];
       ++out_;
       if (record) sent.push_back({op.path, op.cookie, {op.addr0, op.addr0 + op.bytes0}});
-      if (withhold)
+      if (withhold || (withheld_paths >> raw(op.path) & 1) != 0)
         held_.push(op);
       else
         finish(op, fail_next != 0 ? (--fail_next, Code::kDeviceError) : Code::kOk);

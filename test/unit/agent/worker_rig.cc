@@ -14,7 +14,7 @@ WorkerRig::WorkerRig() : queue_(kTx, kRx), rx_(make_pool(1, kRx, kSlot)), tx_(ma
   p.ticks = fake_ticks;
   p.slot_bytes = kSlot;
   p.max_lanes = 4;
-  p.max_tasks = 64;
+  p.max_tasks = 128;
   p.max_buffers = 4;
   p.rx_slots_max = kRx;
   p.task_timeout = kTimeout;
