@@ -3,8 +3,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <string>
+
+#include "profile.h"
 
 namespace sluice::fabric {
 namespace {
@@ -33,6 +36,7 @@ bool resolve(void* library, const char* name, const char* version, Fn* out, std:
 }
 
 void load(Loaded* loaded) {
+  set_provider_variables();
   void* library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     const char* why = dlerror();
@@ -56,6 +60,11 @@ void load(Loaded* loaded) {
 }
 
 }  // namespace
+
+void set_provider_variables() {
+  for (const Profile& row : profiles())
+    if (!row.variable.empty()) (void)setenv(std::string(row.variable).c_str(), std::string(row.value).c_str(), 0);
+}
 
 Status load_ofi(const OfiApi** out) {
   static Loaded loaded;

@@ -4,7 +4,8 @@
 /// Model    The library is opened with dlopen at the first probe, so that a program runs without it. Every other
 ///          call of libfabric goes through the tables inside the objects that these six make; a test hands the driver
 ///          six of its own.
-/// Threads  load_ofi: any; it loads once. The table is constant.
+/// Threads  load_ofi: any; it loads once, and first sets the environment variables of the profile table that are not
+///          set (no other thread may change the environment meanwhile). The table is constant.
 /// Memory   The library stays loaded: its providers leave threads and exit handlers behind.
 /// Errors   kUnsupported names the package, or the symbol and version that the library lacks.
 #pragma once
@@ -32,6 +33,10 @@ struct OfiApi {
 
 /// Load the library, once. @return kUnsupported with the reason.
 Status load_ofi(const OfiApi** out);
+
+/// Providers take some settings from the environment only, once, when they are loaded: set those of the profile table
+/// that the user has not set. Part of load_ofi.
+void set_provider_variables();
 
 /// The API version to ask for: what the library has, at most what our headers know.
 uint32_t api_version(const OfiApi& api) noexcept;

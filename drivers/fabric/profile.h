@@ -23,6 +23,8 @@ struct Profile {
   bool closes_paths;      ///< Removing an address gives its outstanding ops back soon.
   bool leave_busy;        ///< Closing an endpoint with messages under way crashes inside the provider: leave it open.
   bool named_by_pid;      ///< Endpoints are files in /dev/shm, which a killed process leaves behind.
+  std::string_view variable = {};  ///< An environment variable that the provider reads when libfabric is loaded,
+  std::string_view value = {};     ///< and what it is set to unless the user has set it. Empty: none.
 };
 
 std::span<const Profile> profiles() noexcept;

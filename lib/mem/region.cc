@@ -43,11 +43,30 @@ int populate(std::byte* base, uint64_t bytes, uint64_t page) noexcept {
 }
 
 // @return null with errno set.
-std::byte* map(uint64_t bytes, uint64_t page, int flags) noexcept {
+std::byte* map_pages(uint64_t bytes, int flags) noexcept {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  if (at == MAP_FAILED) return nullptr;
-  const int error = populate(static_cast<std::byte*>(at), bytes, page);
-  if (error == 0) return static_cast<std::byte*>(at);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+// Aligned so that the kernel can use large pages where it has them ("transparent hugepages"): they are fewer faults now
+// and fewer TLB misses in each copy. What it cannot give is given as small pages.
+std::byte* map_plain(uint64_t bytes) noexcept {
+  if (bytes < kHugeBytes) return map_pages(bytes, 0);
+  std::byte* from = map_pages(bytes + kHugeBytes, 0);
+  if (from == nullptr) return nullptr;
+  const uint64_t skip = -reinterpret_cast<uintptr_t>(from) % kHugeBytes;
+  if (skip != 0) ::munmap(from, skip);
+  ::munmap(from + skip + bytes, kHugeBytes - skip);
+  (void)::madvise(from + skip, bytes, MADV_HUGEPAGE);
+  return from + skip;
+}
+
+// @return null with errno set.
+std::byte* map(uint64_t bytes, uint64_t page, int flags) noexcept {
+  std::byte* at = flags == 0 ? map_plain(bytes) : map_pages(bytes, flags);
+  if (at == nullptr) return nullptr;
+  const int error = populate(at, bytes, page);
+  if (error == 0) return at;
   ::munmap(at, bytes);
   errno = error;
   return nullptr;

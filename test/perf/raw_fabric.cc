@@ -207,7 +207,10 @@ class End {
     if (fi_av_insert(av_, other.blob, 1, &peer_, 0, nullptr) != 1) die("fi_av_insert", 0);
   }
   std::vector<std::byte*> buffers(size_t stride) const {
-    auto* base = static_cast<std::byte*>(std::aligned_alloc(4096, (stride * args_.depth + 4095) / 4096 * 4096));
+    constexpr size_t kLarge = 2U << 20;  // pages of the same kind as ours, where the kernel has them
+    const size_t bytes = (stride * args_.depth + kLarge - 1) / kLarge * kLarge;
+    auto* base = static_cast<std::byte*>(std::aligned_alloc(kLarge, bytes));
+    (void)madvise(base, bytes, MADV_HUGEPAGE);
     std::memset(base, 1, stride * args_.depth);
     std::vector<std::byte*> out;
     for (uint32_t i = 0; i < args_.depth; ++i) out.push_back(base + i * stride);

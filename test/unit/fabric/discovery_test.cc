@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <cstdlib>
+
 #include "fabric/blob.h"
 #include "fabric/errors.h"
 #include "fabric/fabric_driver.h"
+#include "fabric/ofi_loader.h"
 #include "fake_ofi.h"
 
 namespace sluice::fabric {
@@ -27,6 +30,16 @@ TEST_F(Probe, MissingLibraryNamesThePackage) {
   EXPECT_TRUE(probe("").empty());
   EXPECT_EQ(status_.code(), Code::kUnsupported);
   EXPECT_NE(status_.text().find("libfabric1"), std::string::npos);
+}
+
+// What a provider reads from the environment only: the table's value, unless the user chose one.
+TEST(Environment, IsSetForProvidersAndLeavesTheUsersValues) {
+  unsetenv("FI_OFI_RXM_MSG_RX_SIZE");
+  set_provider_variables();
+  EXPECT_STREQ(getenv("FI_OFI_RXM_MSG_RX_SIZE"), "32");
+  setenv("FI_OFI_RXM_MSG_RX_SIZE", "77", 1);
+  set_provider_variables();
+  EXPECT_STREQ(getenv("FI_OFI_RXM_MSG_RX_SIZE"), "77");
 }
 
 TEST_F(Probe, ListsADomainOnceByItsBestAddress) {

@@ -36,6 +36,19 @@ TEST(Region, PlainIsMappedResidentAndWritable) {
   std::memset(region->base(), 1, region->bytes());
 }
 
+// Aligned for the kernel's large pages, and with no more of the address space than it says.
+TEST(Region, LargePlainStartsOnALargePage) {
+  for (const uint64_t bytes : {uint64_t{2} << 20, (uint64_t{4} << 20) + 5000}) {
+    std::unique_ptr<Region> region;
+    ASSERT_TRUE(Region::create(RegionKind::kPlain, bytes, &region).ok());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(region->base()) % (2u << 20), 0u);
+    region->base()[bytes - 1] = std::byte{1};
+    std::byte* const base = region->base();
+    region.reset();
+    EXPECT_NE(msync(base, 4096, MS_ASYNC), 0) << "still mapped";
+  }
+}
+
 TEST(Region, BestAlwaysWorksAndTellsWhichItIs) {
   std::unique_ptr<Region> region;
   ASSERT_TRUE(Region::create(RegionKind::kBest, 4096, &region).ok());
