@@ -150,6 +150,7 @@ void Worker::on_lane_message(Lane& lane, const ToWorker& m) noexcept {
     case Kind::kFailLane: on_fail_lane(lane, m.code, m.values.a); return;
     default: return;
   }
+  lane.heard_at = now_;
   if (lane.draining || has_work(lane)) list(lane);
 }
 

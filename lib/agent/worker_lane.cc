@@ -78,13 +78,14 @@ bool Worker::scan_lane(Lane& lane) noexcept {
     end_all(lane);
     return !try_close(lane);
   }
+  const bool silent = now_ - lane.heard_at >= std::min(p_.lease, p_.task_timeout);
   for (uint32_t index = lane.oldest; index != kNoTask && tasks_[index].deadline <= now_;) {
     const uint32_t next = tasks_[index].newer;
     const Task::State state = tasks_[index].state;
     const bool held = state == Task::State::kAborting || (state == Task::State::kSent && !tasks_[index].read);
     if (!held) {
       give_up(lane, index, Code::kTimeout);
-    } else if (now_ - tasks_[index].deadline >= p_.lease && !lane.stuck_told) {
+    } else if (!lane.stuck_told && (silent || now_ - tasks_[index].deadline >= p_.lease)) {
       lane.stuck_told = true;  // only the peer could end it, and it does not: give the peer up
       tell(message(ToControl::Kind::kStuck, lane));
     }
@@ -188,6 +189,7 @@ void Worker::report(Lane& lane) noexcept {
     tell(m);
     lane.ack_count = 0;
   }
+  if (lane.accepted_slots != 0) lane.heard_at = now_;
   ToControl m = message(ToControl::Kind::kReport, lane);
   m.report = {lane.accepted_slots,    lane.released_slots,    lane.accepted_bytes, lane.released_bytes,
               lane.accepted_requests, lane.released_requests, lane.ack_seen,       lane.has_ack_seen,

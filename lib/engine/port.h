@@ -6,6 +6,8 @@
 /// Threads  One thread at a time per port; several ports work side by side. Any thread, or an agent on a lcore.
 /// Memory   allocate_batch reuses released batches; submit and poll do not allocate.
 /// Errors   submit checks each request and takes all or none: a refused call names the request in *bad.
+///          A task of a silent peer ends by task-timeout-ms + lease-ms + heartbeat-ms, and at most a lease later when
+///          the peer lives but does not acknowledge (doc/transports.md).
 /// Order    A notify attached to a batch is sent after every task of it is done, once; not if one failed.
 #pragma once
 

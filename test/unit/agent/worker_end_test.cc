@@ -127,11 +127,24 @@ TEST_F(WorkerEnd, CancelSentReadEndsAtOnceAndLateBytesGoNowhere) {
   EXPECT_TRUE(told(Kind::kViolation).empty());
 }
 
+TEST_F(WorkerEnd, ASilentPeerIsStuckAtTheDeadline) {
+  open_all();
+  write(1);
+  turn();
+  turn(kTimeout - kProbeFirst);
+  EXPECT_TRUE(told(Kind::kStuck).empty());
+  turn(kProbeFirst);
+  turn(kProbeFirst);
+  EXPECT_EQ(told(Kind::kStuck).size(), 1u);
+}
+
 TEST_F(WorkerEnd, ASentWriteWithoutAnswerMakesThePeerStuckOnceAfterTheLease) {
   open_all();
   write(1);
   turn();
-  turn(kTimeout + 1);
+  turn(kTimeout - kLease / 2);
+  grant(kCeiling / 2);  // it lives, but does not acknowledge
+  turn(kLease / 2 + 1);
   turn(kProbeFirst);
   EXPECT_TRUE(told(Kind::kStuck).empty());
   turn(kLease);
