@@ -46,7 +46,8 @@ void Control::share(Pool& pool) noexcept {
     Peer* peer = peers_[windows[i].session];
     if (peer == nullptr || peer->failed) continue;
     Session& s = *peer->sessions[pool.worker];
-    if (s.rx.state() != RxState::kOpen || s.acks.count > Session::kAckBacklog / 2) continue;
+    if (s.rx.state() != RxState::kOpen || s.acks.count > Session::kAckBacklog / 2 || s.naks.count > Session::kNakStop)
+      continue;
     if (s.granter.raise_to(window(s, windows[i].slots))) s.grant_due = true;
     s.window_slots = windows[i].slots;
     s.want_credit = false;

@@ -25,6 +25,8 @@ struct Lane;
 struct Peer;
 
 inline constexpr uint32_t kAcksPerMessage = 3;
+/// Refusals that one data message can cause, at most: more writes of a PACK are refused with all of it.
+inline constexpr uint32_t kNaksPerMessage = 4;
 
 /// Control core to worker.
 struct ToWorker {

@@ -45,6 +45,21 @@ struct Backlog {
   }
 };
 
+/// The same with its size from outside.
+template <typename T>
+struct SizedBacklog {
+  explicit SizedBacklog(uint32_t size) : items(std::make_unique<T[]>(size)), capacity(size) {}
+  std::unique_ptr<T[]> items;
+  uint32_t capacity, head = 0, count = 0;
+  bool full() const noexcept { return count == capacity; }
+  void push(const T& item) noexcept { items[(head + count++) % capacity] = item; }
+  T& front() noexcept { return items[head]; }
+  void pop() noexcept {
+    head = (head + 1) % capacity;
+    --count;
+  }
+};
+
 struct SessionParams {
   PeerId peer;
   uint16_t generation;  ///< Of the peer's and the lane's number.
@@ -60,9 +75,9 @@ struct SessionParams {
 };
 
 struct Session {
-  /// Granting stops at half of it, and no session is ever granted more than kMaxWindow slots.
+  /// Granting stops at half of kAckBacklog and at kNakStop, and no session is ever granted more than kMaxWindow slots.
   static constexpr uint32_t kMaxWindow = 1024;
-  static constexpr uint32_t kAckBacklog = 2048, kNakBacklog = 1024, kNotifyBacklog = 64;
+  static constexpr uint32_t kAckBacklog = 2048, kNakStop = 64, kNotifyBacklog = 64;
   struct Kept {  // a frame that is not acknowledged yet
     FrameType type;
     bool refused;
@@ -72,7 +87,9 @@ struct Session {
   };
 
   explicit Session(const SessionParams& p)
-      : params(p), frames(std::make_unique<std::byte[]>(size_t{CtrlChannel::kWindow} * p.frame_bytes)) {}
+      : params(p),
+        frames(std::make_unique<std::byte[]>(size_t{CtrlChannel::kWindow} * p.frame_bytes)),
+        naks(kNakStop + p.ceiling_slots * kNaksPerMessage + p.requests) {}
 
   const SessionParams params;
   PathId path{};         ///< The peer's control path.
@@ -87,7 +104,7 @@ struct Session {
   std::array<Kept, CtrlChannel::kWindow> kept{};
   std::unique_ptr<std::byte[]> frames;  ///< kWindow frames of frame_bytes.
   Backlog<AckEntry, kAckBacklog> acks;
-  Backlog<DataNak, kNakBacklog> naks;
+  SizedBacklog<DataNak> naks;  ///< With room for all that messages under credit, and reads, can cause.
   Backlog<PendingNotify, kNotifyBacklog> notifies;
   Charge drain_totals;   ///< Of the DRAIN_ACK that came.
   Charge posted_totals;  ///< For the DRAIN_ACK that is to go.

@@ -6,10 +6,10 @@
 
 namespace sluice {
 namespace {
-constexpr uint32_t kTurnReserve = 512;  // messages to control that one turn may need, at most
-constexpr uint32_t kPackShare = 4;      // a write of up to a quarter of a slot is packed
-constexpr uint32_t kLaneReserve = 4;    // of the tx slots, at most a quarter is kept for lanes that have none
-constexpr uint32_t kMaxTurnLanes = 64;  // lanes served in one turn
+constexpr uint32_t kTurnReserve = 1024;  // messages to control that one turn may need, at most
+constexpr uint32_t kPackShare = 4;       // a write of up to a quarter of a slot is packed
+constexpr uint32_t kLaneReserve = 4;     // of the tx slots, at most a quarter is kept for lanes that have none
+constexpr uint32_t kMaxTurnLanes = 64;   // lanes served in one turn
 }  // namespace
 
 Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_costly) {
@@ -43,7 +43,9 @@ uint32_t Worker::turn(uint64_t now) noexcept {
   if (p_.control->room() < kTurnReserve) [[unlikely]]
     return 0;  // control is behind; nothing may be lost
   uint32_t work = 0;
-  if (!p_.inbox->empty()) [[unlikely]]
+  if (clear_count_ != 0) [[unlikely]]
+    work += clear_buffers();  // before more of the inbox, so that they stay few
+  else if (!p_.inbox->empty()) [[unlikely]]
     work += drain_inbox();  // lane changes, credit, acknowledgements
   work += reap();           // first: gives room back
   if (!resend_.empty()) [[unlikely]]
@@ -70,7 +72,7 @@ uint32_t Worker::drain_inbox() noexcept {
   std::array<ToWorker, kMaxBurst> in;
   const uint32_t n = p_.inbox->take(in);
   for (uint32_t i = 0; i < n; ++i) on_message(in[i]);
-  return n;
+  return clear_count_ == 0 ? n : n + clear_buffers();
 }
 
 void Worker::on_message(const ToWorker& m) noexcept {
@@ -93,7 +95,10 @@ void Worker::on_message(const ToWorker& m) noexcept {
       buffers_[m.buffer.id & (buffers_.size() - 1)] = {m.buffer.base, m.buffer.bytes,
                                                        static_cast<uint32_t>(m.buffer.id)};
       return;
-    case Kind::kClearBuffer: clear_buffer(static_cast<uint32_t>(m.buffer.id), m.buffer.token); return;
+    case Kind::kClearBuffer:
+      buffers_[m.buffer.id & (buffers_.size() - 1)] = {nullptr, 0, 0};
+      clears_[clear_count_++] = m.buffer;
+      return;
     case Kind::kAddPort: ports_.push_back(m.port); return;
     case Kind::kRemovePort: {
       for (Lane* lane : lanes_)
@@ -224,31 +229,6 @@ void Worker::on_nak(Lane& lane, const AckEntry& nak) noexcept {
   } else if (task.state == Task::State::kActive && task.sent != 0) {
     give_up(lane, index, code);
   }
-}
-
-void Worker::clear_buffer(uint32_t id, uint64_t token) noexcept {
-  buffers_[id & (buffers_.size() - 1)] = {nullptr, 0, 0};
-  for (Lane* lane : lanes_) {
-    if (lane == nullptr) continue;
-    const uint32_t count = lane->job_count;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      const ReadJob job = lane->jobs[(lane->job_head + i) % lane->params.requests];
-      if (job.buffer == id) {
-        refuse(*lane, job.task, Code::kStale);
-        ++lane->released_requests;
-        touch(*lane);
-      } else {
-        lane->jobs[(lane->job_head + kept++) % lane->params.requests] = job;
-      }
-    }
-    lane->job_count = kept;
-  }
-  ToControl m{};
-  m.kind = ToControl::Kind::kBufferCleared;
-  m.worker = p_.id;
-  m.values.a = token;
-  tell(m);
 }
 
 uint32_t Worker::take_submissions() noexcept {

@@ -79,7 +79,8 @@ class Worker final : public Agent {
   void on_acks(Lane& lane, const ToWorker& m) noexcept;
   void close_pack(Lane& lane, uint32_t index) noexcept;
   void on_nak(Lane& lane, const AckEntry& nak) noexcept;
-  void clear_buffer(uint32_t id, uint64_t token) noexcept;
+  uint32_t clear_buffers() noexcept;
+  uint32_t clear_jobs(Lane& lane, uint64_t buffer, uint32_t most) noexcept;
   uint32_t take_submissions() noexcept;
   void admit(PortRings* port, const Submission& s) noexcept;
   void cancel(Lane& lane, PortRings* port, const Submission& s) noexcept;
@@ -173,7 +174,10 @@ class Worker final : public Agent {
   std::vector<Task> tasks_;
   uint32_t free_task_ = kNoTask;
   uint32_t open_tasks_ = 0;
-  std::vector<Buffer> buffers_;  // 2^n
+  std::vector<Buffer> buffers_;                       // 2^n
+  std::array<ToWorker::Buffer, kMaxBurst> clears_{};  // buffers that end, and whose reads are being refused
+  uint32_t clear_count_ = 0;
+  LaneId clear_lane_{};  // where the first of them goes on
   std::vector<PortRings*> ports_;
   std::vector<TxMeta> tx_meta_;
   std::vector<SlotHandle> resend_;            // tx slots whose op failed and may be tried again

@@ -4,6 +4,9 @@
 #include "agent/worker.h"
 
 namespace sluice {
+namespace {
+constexpr uint32_t kClearBurst = 64;  // reads refused in one turn: each is a message to control
+}  // namespace
 
 void Worker::push(TaskList& list, uint32_t index) noexcept {
   tasks_[index].next = kNoTask;
@@ -157,6 +160,47 @@ void Worker::leave_port(Lane& lane, const PortRings* port) noexcept {
     }
     index = next;
   }
+}
+
+// Refuse the reads of buffers that end, so many in a turn; when one has none left, control is told.
+uint32_t Worker::clear_buffers() noexcept {
+  uint32_t refused = 0;
+  while (refused < kClearBurst && clear_count_ != 0) {
+    if (raw(clear_lane_) < lanes_.size()) {
+      Lane* lane = lanes_[raw(clear_lane_)];
+      if (lane != nullptr) refused += clear_jobs(*lane, clears_[0].id, kClearBurst - refused);
+      if (refused < kClearBurst) clear_lane_ = LaneId{raw(clear_lane_) + 1};
+      continue;
+    }
+    ToControl m{};
+    m.kind = ToControl::Kind::kBufferCleared;
+    m.worker = p_.id;
+    m.values.a = clears_[0].token;
+    tell(m);
+    std::copy(clears_.begin() + 1, clears_.begin() + clear_count_, clears_.begin());
+    --clear_count_;
+    clear_lane_ = LaneId{};
+  }
+  return refused + 1;
+}
+
+// @return how many reads of @p buffer were refused; less than @p most: there are no more of them.
+uint32_t Worker::clear_jobs(Lane& lane, uint64_t buffer, uint32_t most) noexcept {
+  const uint32_t count = lane.job_count;
+  uint32_t kept = 0, refused = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const ReadJob job = lane.jobs[(lane.job_head + i) % lane.params.requests];
+    if (job.buffer != buffer || refused == most) {
+      lane.jobs[(lane.job_head + kept++) % lane.params.requests] = job;
+      continue;
+    }
+    ++refused;
+    refuse(lane, job.task, Code::kStale);
+    ++lane.released_requests;
+    touch(lane);
+  }
+  lane.job_count = kept;
+  return refused;
 }
 
 // Hand a lane without tasks back. Its operations that are still out come back to nobody: their slots go home.

@@ -9,7 +9,6 @@
 namespace sluice {
 namespace {
 constexpr uint32_t kFreshLeaseBytes = 4096;  // from here on the clock is read again before each copy
-constexpr uint32_t kPackRefusals = 4;        // more writes of a PACK are refused with all of it: kTurnReserve is small
 }  // namespace
 
 uint32_t Worker::reap() noexcept {
@@ -123,16 +122,16 @@ void Worker::on_pack(Lane& lane, const MsgHeader& h, const std::byte* payload) n
     return;
   }
   const std::byte* data = payload + h.chunk * sizeof(PackRecord);
-  std::array<std::pair<TaskId, Code>, kPackRefusals> refused;
+  std::array<std::pair<TaskId, Code>, kNaksPerMessage> refused;
   uint32_t refusals = 0;
   for (uint32_t i = 0; i < h.chunk; ++i) {
     const PackRecord r = pack_record(payload, i);
     const Code placed = place(r.buffer, r.offset, data, r.length);
     data += r.length;
     if (placed != Code::kOk) [[unlikely]]
-      refused[refusals++ % kPackRefusals] = {r.task, placed};
+      refused[refusals++ % kNaksPerMessage] = {r.task, placed};
   }
-  if (refusals > kPackRefusals) [[unlikely]] {
+  if (refusals > kNaksPerMessage) [[unlikely]] {
     refuse(lane, h.task, refused[0].second);
     refusals = 0;
   }

@@ -21,7 +21,7 @@ HalfNode::HalfNode(const NodeParams& params)
   w.ticks = fake_ticks;
   w.slot_bytes = kSlot;
   w.max_lanes = kPeers;
-  w.max_tasks = 512;
+  w.max_tasks = 2048;
   w.max_buffers = 4;
   w.rx_slots_max = params.extent_slots * params.extents_max;
   w.task_timeout = 1ull << 40;

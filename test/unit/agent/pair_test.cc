@@ -220,5 +220,28 @@ TEST_F(Pair, APortIsRemovedAndABufferClearedByEveryWorker) {
   EXPECT_EQ(a_->last.code, Code::kStale);
 }
 
+// A segment that is withdrawn refuses all the reads that were granted, however slowly the refusals go out.
+TEST_F(Pair, RefusalsOfEveryReadThatWasGrantedHaveRoom) {
+  constexpr uint32_t kReads = 1200;
+  NodeParams many;
+  many.requests = many.ceiling = kReads;
+  start({}, many);
+  ASSERT_TRUE(both_ready());
+  b_->data.withhold = true;
+  for (uint32_t i = 0; i < kReads; ++i) ASSERT_TRUE(turn_until([&] { return a_->submit(SubmitOp::kRead, i, 0, 100); }));
+  ASSERT_TRUE(turn_until([&] { return b_->lane[0]->job_count > kReads - HalfNode::kTx; }, 20'000));
+  FromService clear = HalfNode::from(FromService::Kind::kClearBuffer);
+  b_->ctrl.withhold = true;
+  b_->put(clear);
+  ASSERT_TRUE(turn_until([&] { return b_->cleared == 1; }, 1000));
+  EXPECT_GT(b_->session().naks.count, 1024u);
+  b_->ctrl.withhold = b_->data.withhold = false;
+  b_->ctrl.release();
+  b_->data.release();
+  EXPECT_TRUE(turn_until([&] { return a_->ended == kReads; }, 50'000, 5));
+  EXPECT_EQ(a_->faults + b_->faults, 0u);
+  EXPECT_LT(a_->done, HalfNode::kTx);
+}
+
 }  // namespace
 }  // namespace sluice::test

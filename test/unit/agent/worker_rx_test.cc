@@ -124,6 +124,32 @@ TEST_F(WorkerRx, WhatIsOutOfRangeIsRefusedWithItsReason) {
   EXPECT_EQ(stats().bytes_received, 0u);
 }
 
+TEST_F(WorkerRx, AClearedBuffersReadsAreRefusedAFewInATurn) {
+  constexpr uint32_t kReads = 200, kMost = 64;
+  lane_ = new Lane(LaneParams{LaneId{0}, 1, PathId{0}, kSession, 5, kSlot, kReads, {}});
+  ToWorker m = to(ToWorker::Kind::kOpenLane);
+  m.opened = lane_;
+  put(m);
+  lease(kAll);
+  turn();
+  for (uint32_t i = 0; i < kReads; ++i) {
+    deliver(message(MsgType::kReadReq, 10, i));
+    turn();
+  }
+  m = to(ToWorker::Kind::kClearBuffer);
+  m.buffer = {1, nullptr, 0, 99};
+  put(m);
+  for (size_t refused = 0; told(Kind::kBufferCleared).empty();) {
+    turn();
+    const size_t now = told(Kind::kNak).size();
+    ASSERT_GT(now, refused);
+    EXPECT_LE(now - refused, kMost);
+    refused = now;
+  }
+  EXPECT_EQ(told(Kind::kNak).size(), kReads);
+  EXPECT_EQ(lane_->job_count, 0u);
+}
+
 TEST_F(WorkerRx, AClearedBufferIsStaleAndItsReadsAreRefused) {
   open_all(0);
   deliver(message(MsgType::kReadReq, 10, 1));
