@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
 #include "errors.h"
 #include "queue.h"
 #include "shm_names.h"
@@ -12,13 +13,15 @@ namespace {
 
 uint32_t clamp32(size_t value) { return static_cast<uint32_t>(std::min<size_t>(value, UINT32_MAX)); }
 
-DeviceCaps derive_caps(const fi_info& info, const Profile& profile) {
+DeviceCaps derive_caps(const fi_info& info, const Profile& profile, const DeviceUse& use) {
   DeviceCaps caps;
   caps.tx_depth = clamp32(info.tx_attr->size);
   caps.rx_depth = clamp32(info.rx_attr->size);
   caps.max_msg_bytes = info.ep_attr->max_msg_size;
   caps.inject_bytes = clamp32(info.tx_attr->inject_size);
   caps.sge = info.tx_attr->iov_limit >= 2 ? 2 : 1;
+  caps.rma = use.rma;
+  caps.delivery_complete = use.rma && profile.places_first;
   caps.ordered = (info.tx_attr->msg_order & info.rx_attr->msg_order & FI_ORDER_SAS) != 0;
   caps.needs_local_reg = (info.domain_attr->mr_mode & FI_MR_LOCAL) != 0;
   caps.idle_poll_costly = profile.idle_poll_costly;
@@ -28,14 +31,15 @@ DeviceCaps derive_caps(const fi_info& info, const Profile& profile) {
 
 }  // namespace
 
-FabricDevice::FabricDevice(const OfiApi& api, const Profile& profile, InfoPtr info, DeviceInfo described)
+FabricDevice::FabricDevice(const OfiApi& api, const Profile& profile, const DeviceUse& use, InfoPtr info,
+                           DeviceInfo described)
     : api_(api), profile_(profile), info_(std::move(info)), described_(std::move(described)) {
-  caps_ = derive_caps(*info_, profile_);
+  caps_ = derive_caps(*info_, profile_, use);
 }
 
-Status FabricDevice::make(const OfiApi& api, const Profile& profile, InfoPtr info, DeviceInfo described,
-                          std::unique_ptr<Device>* out) {
-  std::unique_ptr<FabricDevice> device(new FabricDevice(api, profile, std::move(info), std::move(described)));
+Status FabricDevice::make(const OfiApi& api, const Profile& profile, const DeviceUse& use, InfoPtr info,
+                          DeviceInfo described, std::unique_ptr<Device>* out) {
+  std::unique_ptr<FabricDevice> device(new FabricDevice(api, profile, use, std::move(info), std::move(described)));
   if (Status status = device->open(); !status.ok()) return status;
   *out = std::move(device);
   return Code::kOk;
@@ -63,27 +67,47 @@ Status FabricDevice::open() {
   return Code::kOk;
 }
 
+/// A key of as many bits as the provider takes, that nobody can guess.
+uint64_t FabricDevice::new_key() const noexcept {
+  const size_t bytes = info_->domain_attr->mr_key_size;
+  const uint64_t key = random_u64();
+  return bytes == 0 || bytes >= sizeof key ? key >> 1 : key >> (65 - 8 * bytes);
+}
+
+Status FabricDevice::reg_chunk(const Region& region, bool remote, ChunkKey* key) {
+  constexpr int kTries = 8;  // a key that we choose may be taken
+  const int mode = info_->domain_attr->mr_mode;
+  uint64_t access = FI_SEND | FI_RECV;
+  if (caps_.rma) access |= FI_READ | FI_WRITE;
+  if (remote) access |= FI_REMOTE_READ | FI_REMOTE_WRITE;
+  const std::byte* at = region.base() + key->offset;
+  fid_mr* mr = nullptr;
+  int ret = -FI_ENOKEY;
+  for (int i = 0; i < kTries && ret == -FI_ENOKEY; ++i)
+    ret = fi_mr_reg(domain_.get(), at, key->length, access, 0, new_key(), 0, &mr, nullptr);
+  if (ret != 0) return status_of(api_, "registering " + std::to_string(key->length) + " bytes", subject(), ret);
+  key->handle = mr;
+  key->local_desc = reinterpret_cast<uint64_t>(fi_mr_desc(mr));
+  if (!remote) return Code::kOk;
+  key->remote_key = fi_mr_key(mr);
+  key->remote_addr = (mode & FI_MR_VIRT_ADDR) != 0 ? reinterpret_cast<uintptr_t>(at) : 0;
+  if (key->remote_key == FI_KEY_NOTAVAIL)
+    return {Code::kUnsupported, subject() + " has keys longer than 64 bits, which this driver does not know"};
+  return Code::kOk;
+}
+
 Status FabricDevice::reg(Region& region, uint16_t index, bool remote) {
   std::vector<ChunkKey>& keys = region.keys(index);
   if (!keys.empty()) return {Code::kExists, "region is registered on " + subject() + " already"};
   if (remote && !caps_.rma) return {Code::kUnsupported, subject() + " is opened for messages only, not remote access"};
   const uint64_t chunk = caps_.max_region_bytes != 0 ? caps_.max_region_bytes : region.bytes();
-  const uint64_t access = FI_SEND | FI_RECV;
   for (uint64_t offset = 0; offset < region.bytes(); offset += chunk) {
-    ChunkKey key{offset, std::min(chunk, region.bytes() - offset), 0, 0, nullptr};
-    if (caps_.needs_local_reg) {
-      fid_mr* mr = nullptr;
-      const int ret =
-          fi_mr_reg(domain_.get(), region.base() + offset, key.length, access, 0, next_key_++, 0, &mr, nullptr);
-      if (ret != 0) {
-        Status status = status_of(api_, "registering " + std::to_string(key.length) + " bytes", subject(), ret);
-        (void)dereg(region, index);  // the cause is the first error, not what undoing it says
-        return status;
-      }
-      key.local_desc = reinterpret_cast<uint64_t>(fi_mr_desc(mr));
-      key.handle = mr;
+    keys.push_back({offset, std::min(chunk, region.bytes() - offset), 0, 0, 0, nullptr});
+    if (!caps_.needs_local_reg && !remote) continue;
+    if (Status status = reg_chunk(region, remote, &keys.back()); !status.ok()) {
+      (void)dereg(region, index);  // the cause is the first error, not what undoing it says
+      return status;
     }
-    keys.push_back(key);
   }
   return Code::kOk;
 }

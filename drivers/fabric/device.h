@@ -22,8 +22,8 @@ namespace sluice::fabric {
 class FabricDevice final : public Device {
  public:
   /// @return kUnsupported when the domain asks for something that this driver cannot do.
-  static Status make(const OfiApi& api, const Profile& profile, InfoPtr info, DeviceInfo described,
-                     std::unique_ptr<Device>* out);
+  static Status make(const OfiApi& api, const Profile& profile, const DeviceUse& use, InfoPtr info,
+                     DeviceInfo described, std::unique_ptr<Device>* out);
 
   const DeviceInfo& info() const noexcept override { return described_; }
   const DeviceCaps& caps() const noexcept override { return caps_; }
@@ -39,15 +39,16 @@ class FabricDevice final : public Device {
   std::string subject() const { return described_.provider + " device " + described_.name; }
 
  private:
-  FabricDevice(const OfiApi& api, const Profile& profile, InfoPtr info, DeviceInfo described);
+  FabricDevice(const OfiApi& api, const Profile& profile, const DeviceUse& use, InfoPtr info, DeviceInfo described);
   Status open();
+  Status reg_chunk(const Region& region, bool remote, ChunkKey* key);
+  uint64_t new_key() const noexcept;
 
   const OfiApi& api_;
   const Profile& profile_;
   InfoPtr info_;
   DeviceInfo described_;
   DeviceCaps caps_;
-  uint64_t next_key_ = 1;  // where the provider leaves the choice of keys to us
   FidPtr<fid_fabric> fabric_;
   FidPtr<fid_domain> domain_;
 };

@@ -57,10 +57,10 @@ int numa_node_of(const char* interface) {
   return node;
 }
 
-InfoPtr make_hints(const OfiApi& api, const Profile& profile, std::string_view provider) {
+InfoPtr make_hints(const OfiApi& api, const Profile& profile, std::string_view provider, const DeviceUse& use) {
   InfoPtr hints(api.dupinfo(nullptr), {&api});
   if (!hints) return hints;
-  hints->caps = FI_MSG;
+  hints->caps = FI_MSG | (use.rma ? FI_RMA : 0);
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = profile.mr_mode;
@@ -94,10 +94,10 @@ void keep(const OfiApi& api, const Profile& profile, std::string_view provider, 
   }
 }
 
-Status discover_row(const OfiApi& api, const Profile& profile, std::vector<Found>* out) {
+Status discover_row(const OfiApi& api, const Profile& profile, const DeviceUse& use, std::vector<Found>* out) {
   for (std::string_view provider : {profile.name, profile.also}) {
     if (provider.empty()) continue;
-    const InfoPtr hints = make_hints(api, profile, provider);
+    const InfoPtr hints = make_hints(api, profile, provider, use);
     if (!hints || hints->fabric_attr->prov_name == nullptr)
       return {Code::kNoMemory, "no memory for fi_getinfo's hints"};
     fi_info* list = nullptr;
@@ -112,7 +112,7 @@ Status discover_row(const OfiApi& api, const Profile& profile, std::vector<Found
 
 }  // namespace
 
-Status discover(const OfiApi& api, std::string_view provider, std::vector<Found>* out) {
+Status discover(const OfiApi& api, std::string_view provider, const DeviceUse& use, std::vector<Found>* out) {
   const bool automatic = provider == "auto";
   const Profile* wanted = automatic || provider.empty() ? nullptr : find_profile(provider);
   if (wanted == nullptr && !automatic && !provider.empty())
@@ -120,13 +120,14 @@ Status discover(const OfiApi& api, std::string_view provider, std::vector<Found>
             "provider '" + std::string(provider) + "' is not known; known: auto, " + profile_names()};
   for (const Profile& profile : profiles()) {
     if (wanted != nullptr ? &profile != wanted : automatic && !profile.auto_pick) continue;
-    if (Status status = discover_row(api, profile, out); !status.ok()) return status;
+    if (Status status = discover_row(api, profile, use, out); !status.ok()) return status;
     if (automatic && !out->empty()) break;
   }
   if (!out->empty()) return Code::kOk;
   const uint32_t version = api.version();
   return {Code::kNotFound, "libfabric " + std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version)) +
-                               " has no device for provider '" + std::string(provider) + "' here; asked for: " +
+                               " has no device for provider '" + std::string(provider) + "'" +
+                               (use.rma ? " with one-sided operations" : "") + " here; asked for: " +
                                (wanted != nullptr ? std::string(wanted->name) : profile_names())};
 }
 

@@ -22,9 +22,9 @@ struct Found {
   const Profile* profile;
 };
 
-/// Every domain of @p provider (a profile's name; "auto": of the best profile that has one; empty: of all).
-/// Loopback interfaces are included. @return kBadArgument, kNotFound, kDeviceError.
-Status discover(const OfiApi& api, std::string_view provider, std::vector<Found>* out);
+/// Every domain of @p provider (a profile's name; "auto": of the best profile that has one; empty: of all)
+/// that can be used as @p use says. Loopback interfaces are included. @return kBadArgument, kNotFound, kDeviceError.
+Status discover(const OfiApi& api, std::string_view provider, const DeviceUse& use, std::vector<Found>* out);
 
 /// What the door tells about a domain.
 DeviceInfo describe(const Found& found);

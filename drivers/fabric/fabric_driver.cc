@@ -14,7 +14,7 @@ Status FabricDriver::probe(std::string_view provider, std::vector<DeviceInfo>* o
   const OfiApi* api = nullptr;
   if (Status status = load_(&api); !status.ok()) return status;
   std::vector<Found> found;
-  if (Status status = discover(*api, provider, &found); !status.ok()) return status;
+  if (Status status = discover(*api, provider, {}, &found); !status.ok()) return status;
   if (provider == "auto") log_info("fabric", "provider auto: took " + std::string(found.front().profile->name));
   const auto real = [&](const Profile* profile) {
     return std::any_of(found.begin(), found.end(),
@@ -27,17 +27,17 @@ Status FabricDriver::probe(std::string_view provider, std::vector<DeviceInfo>* o
   return Code::kOk;
 }
 
-Status FabricDriver::open(const DeviceInfo& info, std::unique_ptr<Device>* out) {
+Status FabricDriver::open(const DeviceInfo& info, const DeviceUse& use, std::unique_ptr<Device>* out) {
   const OfiApi* api = nullptr;
   if (Status status = load_(&api); !status.ok()) return status;
   std::vector<Found> found;
-  if (Status status = discover(*api, info.provider.empty() ? "auto" : info.provider, &found); !status.ok())
+  if (Status status = discover(*api, info.provider.empty() ? "auto" : info.provider, use, &found); !status.ok())
     return status;
   std::string names;
   for (Found& one : found) {
     DeviceInfo described = describe(one);
     if (described.name == info.name)
-      return FabricDevice::make(*api, *one.profile, std::move(one.info), std::move(described), out);
+      return FabricDevice::make(*api, *one.profile, use, std::move(one.info), std::move(described), out);
     names.append(names.empty() ? "" : ", ").append(described.name);
   }
   return {Code::kNotFound, "no device '" + info.name + "' of provider '" + info.provider + "'; there are: " + names};

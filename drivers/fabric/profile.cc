@@ -16,13 +16,13 @@ constexpr int kAnyMr = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_P
 // RDM of 1.17 ("net") never does. net is faster (2.4 times at 64 B, 1.9 times at 64 KiB, 1.3 times at 1 MiB) and is
 // there for the asking. shm reaches this host only and sends to a dead peer "succeed": never picked by itself.
 constexpr auto kRows = std::to_array<Profile>({
-    // name         also   mr_mode  auto   costly closes leave  pid
-    {"efa", "", kEfaMr, true, false, false, false, false},
-    {"cxi", "", kCxiMr, true, false, false, false, false},
+    // name         also   mr_mode  auto   costly placed closes leave  pid
+    {"efa", "", kEfaMr, true, false, true, false, false, false},
+    {"cxi", "", kCxiMr, true, false, true, false, false, false},
     // By default it keeps 128 receives of its own below a connection, 100 MB of a process; 32 are as fast.
-    {"tcp;ofi_rxm", "", kAnyMr, true, true, false, true, false, "FI_OFI_RXM_MSG_RX_SIZE", "32"},
-    {"tcp", "net", kAnyMr, true, true, false, false, false},
-    {"shm", "", kAnyMr, false, false, false, false, true},
+    {"tcp;ofi_rxm", "", kAnyMr, true, true, true, false, true, false, "FI_OFI_RXM_MSG_RX_SIZE", "32"},
+    {"tcp", "net", kAnyMr, true, true, false, false, false, false},
+    {"shm", "", kAnyMr, false, false, true, false, false, true},
 });
 
 }  // namespace

@@ -20,6 +20,7 @@ struct Profile {
   int mr_mode;            ///< Offered as hints: what the driver can honour for this provider.
   bool auto_pick;         ///< Whether `auto` may take it.
   bool idle_poll_costly;  ///< An empty poll is a system call or more.
+  bool places_first;      ///< FI_DELIVERY_COMPLETE is kept: a write completes once its bytes are at the target.
   bool closes_paths;      ///< Removing an address gives its outstanding ops back soon.
   bool leave_busy;        ///< Closing an endpoint with messages under way crashes inside the provider: leave it open.
   bool named_by_pid;      ///< Endpoints are files in /dev/shm, which a killed process leaves behind.

@@ -45,13 +45,21 @@ uint32_t FabricQueue::index_of(const void* context) const noexcept {
 }
 
 int64_t FabricQueue::post_one(const Op& op, const Route& route, void* context) noexcept {
-  if (op.kind != OpKind::kSend) return -FI_EINVAL;  // caps().rma is false
   auto* desc0 = reinterpret_cast<void*>(op.desc0);
-  if (op.bytes1 == 0) return fi_send(ep_.get(), op.addr0, op.bytes0, desc0, route.address, context);
+  if (op.kind == OpKind::kSend && op.bytes1 == 0) [[likely]]
+    return fi_send(ep_.get(), op.addr0, op.bytes0, desc0, route.address, context);
   const iovec pieces[2] = {{const_cast<std::byte*>(op.addr0), op.bytes0},
                            {const_cast<std::byte*>(op.addr1), op.bytes1}};
   void* descs[2] = {desc0, reinterpret_cast<void*>(op.desc1)};
-  return fi_sendv(ep_.get(), pieces, descs, 2, route.address, context);
+  const size_t count = op.bytes1 == 0 ? 1 : 2;
+  if (op.kind == OpKind::kSend) return fi_sendv(ep_.get(), pieces, descs, count, route.address, context);
+  if (!device_.caps().rma) [[unlikely]]
+    return -FI_EINVAL;
+  const fi_rma_iov remote{op.remote_addr, uint64_t{op.bytes0} + op.bytes1, op.remote_key};
+  const fi_msg_rma message{pieces, descs, count, route.address, &remote, 1, context, 0};
+  if (op.kind == OpKind::kRead) return fi_readmsg(ep_.get(), &message, FI_COMPLETION);
+  return fi_writemsg(ep_.get(), &message,
+                     FI_COMPLETION | (device_.caps().delivery_complete ? FI_DELIVERY_COMPLETE : 0));
 }
 
 uint32_t FabricQueue::post(std::span<const Op> ops) noexcept {

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "loop/queue.h"
+#include "loop/remote.h"
 
 namespace sluice {
 
@@ -17,29 +18,40 @@ constexpr uint32_t kMaxDepth = 1024;
 
 class LoopDevice final : public Device {
  public:
-  explicit LoopDevice(DeviceInfo info) : info_(std::move(info)) {
+  LoopDevice(DeviceInfo info, const DeviceUse& use) : info_(std::move(info)) {
     caps_.tx_depth = kMaxDepth;
     caps_.rx_depth = kMaxDepth;
     caps_.max_msg_bytes = kLoopMaxMsgBytes;
     caps_.sge = 2;
     caps_.ordered = true;
+    caps_.rma = use.rma;
+    caps_.delivery_complete = use.rma;
   }
 
   const DeviceInfo& info() const noexcept override { return info_; }
   const DeviceCaps& caps() const noexcept override { return caps_; }
 
-  // The processor needs no registration; the entry lets callers treat every device alike.
-  Status reg(Region& region, uint16_t index, bool) override {
+  // The processor needs no registration of local memory; the entry lets callers treat every device alike.
+  Status reg(Region& region, uint16_t index, bool remote) override {
     std::vector<ChunkKey>& keys = region.keys(index);
     if (!keys.empty())
       return {Code::kExists, "the region is registered on device " + std::to_string(index) + " already"};
-    keys.push_back({.offset = 0, .length = region.bytes(), .local_desc = 0, .remote_key = 0, .handle = nullptr});
+    if (remote && !caps_.rma) return {Code::kUnsupported, "loop0 is opened for messages only, not remote access"};
+    const uint64_t key = remote ? remote_add(region.base(), region.bytes()) : 0;
+    if (remote && key == 0) return {Code::kLimit, "loop0 has no room for another registration of memory for peers"};
+    keys.push_back({.offset = 0,
+                    .length = region.bytes(),
+                    .local_desc = 0,
+                    .remote_key = key,
+                    .remote_addr = reinterpret_cast<uintptr_t>(region.base()),
+                    .handle = nullptr});
     return Code::kOk;
   }
 
   Status dereg(Region& region, uint16_t index) override {
     std::vector<ChunkKey>& keys = region.keys(index);
     if (keys.empty()) return {Code::kNotFound, "the region is not registered on device " + std::to_string(index)};
+    if (keys[0].remote_key != 0) remote_remove(keys[0].remote_key);
     keys.clear();
     return Code::kOk;
   }
@@ -55,7 +67,7 @@ class LoopDevice final : public Device {
     const LoopAddress self{
         .pid = pid, .msg_bytes = params.msg_bytes, .queue_id = random_u64(), .start_time = process_start_time(pid)};
     if (self.start_time == 0) return {Code::kUnsupported, "loop needs /proc to tell whether a peer lives: mount it"};
-    *out = std::make_unique<LoopQueue>(params, self);
+    *out = std::make_unique<LoopQueue>(params, self, caps_.rma);
     return Code::kOk;
   }
 
@@ -85,10 +97,10 @@ class LoopDriver final : public Driver {
     return Code::kOk;
   }
 
-  Status open(const DeviceInfo& info, std::unique_ptr<Device>* out) override {
+  Status open(const DeviceInfo& info, const DeviceUse& use, std::unique_ptr<Device>* out) override {
     if (info.name != kDeviceName)
       return {Code::kNotFound, "driver loop has no device '" + info.name + "', only " + kDeviceName};
-    *out = std::make_unique<LoopDevice>(info);
+    *out = std::make_unique<LoopDevice>(info, use);
     return Code::kOk;
   }
 };

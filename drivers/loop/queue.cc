@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "loop/remote.h"
+
 namespace sluice {
 namespace {
 constexpr uint32_t kScanPaths = 64;  // rings that one poll looks into
@@ -28,10 +30,11 @@ void gather(std::byte* to, const Op& op) noexcept {
 }
 }  // namespace
 
-LoopQueue::LoopQueue(const QueueParams& params, const LoopAddress& self)
+LoopQueue::LoopQueue(const QueueParams& params, const LoopAddress& self, bool rma)
     : depth_{params.tx_depth, params.rx_depth},
       self_(self),
       cells_(cells_for(params)),
+      rma_(rma),
       paths_(params.max_paths),
       done_(params.tx_depth),
       posted_(params.rx_depth),
@@ -80,8 +83,9 @@ uint32_t LoopQueue::fill(Path& path, std::span<const Op> ops) noexcept {
   uint32_t taken = 0;
   for (const Op& op : ops) {
     const uint64_t bytes = uint64_t{op.bytes0} + op.bytes1;
-    if (op.kind != OpKind::kSend || bytes > path.peer_msg_bytes) [[unlikely]] {
-      done_.push({op.cookie, Code::kBadArgument});
+    if (op.kind != OpKind::kSend || bytes > path.peer_msg_bytes) {
+      const bool one_sided = op.kind != OpKind::kSend && rma_;
+      done_.push({op.cookie, one_sided ? remote_copy(self_, path.peer, op) : Code::kBadArgument});
       ++taken;
       continue;
     }

@@ -3,7 +3,7 @@
 ///
 /// Model    A path is two rings: one that this queue made at connect() and reads, and one that the peer made and this
 ///          queue opens when it first sends. Sending copies into a cell; poll copies from cells into posted receives.
-///          A send is complete once it is in the ring. Until the peer has connected too, post takes nothing.
+///          A send is complete once it is in the ring; a one-sided op is carried out at once (remote.h). Until the peer has connected too, post takes nothing.
 /// Threads  Its owner's; the peer may be any other thread or process.
 /// Memory   Tables are sized at open. The first pass through a ring takes page faults.
 /// Errors   What the peer writes is copied once and checked: an index or a length that cannot be ends the path with
@@ -35,7 +35,7 @@ struct LoopCounters {
 class LoopQueue final : public Queue {
  public:
   /// @pre @p params are within the device's caps.
-  LoopQueue(const QueueParams& params, const LoopAddress& self);
+  LoopQueue(const QueueParams& params, const LoopAddress& self, bool rma);
   ~LoopQueue() override;
 
   uint32_t post(std::span<const Op> ops) noexcept override;
@@ -87,6 +87,7 @@ class LoopQueue final : public Queue {
   QueueDepth depth_;
   LoopAddress self_;
   uint32_t cells_;
+  const bool rma_;
   bool shut_ = false;
   bool receive_first_ = false;
   std::vector<Path> paths_;

@@ -88,7 +88,7 @@ Status DataPlane::open_device(const NodeSettings& settings) {
   std::string list;
   for (const DeviceInfo& info : found) {
     if (settings.device.empty() || settings.device == info.name) {
-      return driver_->open(info, &device_);
+      return driver_->open(info, {}, &device_);
     }
     list.append(list.empty() ? "" : ", ").append(info.name);
   }

@@ -27,11 +27,12 @@ enum class RegionKind : uint8_t {
 
 /// One device's registration of one chunk of a region.
 struct ChunkKey {
-  uint64_t offset;      ///< From the region's base, in bytes.
-  uint64_t length;      ///< In bytes.
-  uint64_t local_desc;  ///< What a local operation hands to the device (a pointer or an lkey); 0 when none is needed.
-  uint64_t remote_key;  ///< What a peer needs for one-sided access; 0 when none was asked for.
-  void* handle;         ///< The driver's own, to deregister.
+  uint64_t offset;       ///< From the region's base, in bytes.
+  uint64_t length;       ///< In bytes.
+  uint64_t local_desc;   ///< What a local operation hands to the device (a pointer or an lkey); 0 when none is needed.
+  uint64_t remote_key;   ///< What a peer needs for one-sided access; 0 when none was asked for.
+  uint64_t remote_addr;  ///< What a peer's op names for the chunk's first byte: an address or 0, as the device counts.
+  void* handle;          ///< The driver's own, to deregister.
 };
 
 class Region {

@@ -40,6 +40,11 @@ struct DeviceInfo {
   bool loopback = false;
 };
 
+/// What a device is opened for.
+struct DeviceUse {
+  bool rma = false;  ///< One-sided operations too, in both directions.
+};
+
 /// What an opened device really gives.
 struct DeviceCaps {
   uint32_t tx_depth = 0;  ///< Operations outstanding per queue, as the provider reports it.
@@ -48,13 +53,14 @@ struct DeviceCaps {
   uint64_t max_region_bytes = 0;  ///< 0: no cap.
   uint32_t inject_bytes = 0;
   uint32_t sge = 1;  ///< Local pieces per op (1 or 2 are used).
-  bool rma = false;
+  bool rma = false;  ///< As DeviceUse asked for: OpKind kWrite and kRead work.
   bool ordered = false;
-  bool delivery_complete = false;
-  bool needs_local_reg = false;   ///< Local buffers of send and receive must be registered.
-  bool idle_poll_costly = false;  ///< An empty poll costs over a microsecond: do not poll an idle queue on each turn.
-  bool closes_paths = false;      ///< close() ends a path's ops soon. Else each comes when the provider lets it go,
-                                  ///< at the latest with shutdown(), and its buffer must stay as it is until then.
+  bool delivery_complete = false;  ///< A kWrite completes once its bytes are in the peer's memory. Else it may complete
+                                   ///< before, and a kRead posted behind it on its path completes after that.
+  bool needs_local_reg = false;    ///< Local buffers of send and receive must be registered.
+  bool idle_poll_costly = false;   ///< An empty poll costs over a microsecond: do not poll an idle queue on each turn.
+  bool closes_paths = false;       ///< close() ends a path's ops soon. Else each comes when the provider lets it go,
+                                   ///< at the latest with shutdown(), and its buffer must stay as it is until then.
 };
 
 enum class OpKind : uint8_t { kSend, kWrite, kRead };
@@ -146,7 +152,8 @@ class Device {
   virtual const DeviceInfo& info() const noexcept = 0;
   virtual const DeviceCaps& caps() const noexcept = 0;
   /// Register @p region as device @p index of the process: all chunks or none; fills region.keys(index).
-  /// @p remote: peers may read and write it. @return kExists, kLimit, kNoMemory, kDeviceError.
+  /// @p remote: peers that know a chunk's key may read and write it; keys cannot be guessed where the device lets us
+  /// choose them. @return kExists, kLimit, kNoMemory, kDeviceError.
   virtual Status reg(Region& region, uint16_t index, bool remote) = 0;
   /// Undo reg(). Tries every chunk; returns the first error.
   virtual Status dereg(Region& region, uint16_t index) = 0;
@@ -161,7 +168,8 @@ class Driver {
   /// Devices that exist, without opening them. @p provider narrows the search; empty: any.
   /// @return kUnsupported with the reason when the driver cannot work here, kNotFound when it finds none.
   virtual Status probe(std::string_view provider, std::vector<DeviceInfo>* out) = 0;
-  virtual Status open(const DeviceInfo& info, std::unique_ptr<Device>* out) = 0;
+  /// @return kNotFound, kUnsupported when it cannot be used as @p use asks.
+  virtual Status open(const DeviceInfo& info, const DeviceUse& use, std::unique_ptr<Device>* out) = 0;
 };
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ class Faults : public testing::Test {
  protected:
   void SetUp() override {
     std::unique_ptr<Device> inner;
-    ASSERT_TRUE(open_row(rows()[0], &driver_, &inner).ok());
+    ASSERT_TRUE(open_row(rows()[0], {}, &driver_, &inner).ok());
     device_ = make_fault_device(std::move(inner), FaultPlan{});
     a_.emplace(*device_);
     b_.emplace(*device_);

@@ -19,7 +19,7 @@ constexpr PathId kPath{0};
 
 class Loop : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(open_row(rows()[0], &driver_, &device_).ok()); }
+  void SetUp() override { ASSERT_TRUE(open_row(rows()[0], {}, &driver_, &device_).ok()); }
 
   static const LoopCounters& counters(Side& side) { return static_cast<LoopQueue&>(side.queue()).counters(); }
   static void join(Side& a, Side& b) {
@@ -216,7 +216,7 @@ TEST_F(Loop, RefusesWhatItDoesNotHave) {
   DeviceInfo info;
   info.name = "mlx5_0";
   std::unique_ptr<Device> device;
-  EXPECT_EQ(driver_->open(info, &device).code(), Code::kNotFound);
+  EXPECT_EQ(driver_->open(info, {}, &device).code(), Code::kNotFound);
   std::unique_ptr<Queue> queue;
   EXPECT_EQ(device_->open_queue({}, &queue).code(), Code::kBadArgument) << "no message size was given";
   std::unique_ptr<Driver> driver;

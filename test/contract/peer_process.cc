@@ -78,7 +78,7 @@ int run_peer(std::string_view row_name, bool silent) {
   if (row == nullptr) return 2;
   std::unique_ptr<Driver> driver;
   std::unique_ptr<Device> device;
-  if (!open_row(*row, &driver, &device).ok()) return 3;
+  if (!open_row(*row, {}, &driver, &device).ok()) return 3;
   Side side(*device);
   std::cout << to_hex(side.address()) << std::endl;
   const Bytes peer = from_hex(read_line(STDIN_FILENO));

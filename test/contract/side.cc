@@ -18,11 +18,11 @@ constexpr uint32_t kSendSlots = 2048;  // more than any depth asked for here, so
 
 std::span<const Row> rows() {
   static constexpr Row kRows[] = {
-      {"loop", "loop", "", false},
-      {"fault_loop", "loop", "", true},
-      {"fabric_tcp_rxm", "fabric", "tcp;ofi_rxm", false},
-      {"fabric_net", "fabric", "net", false},
-      {"fabric_shm", "fabric", "shm", false},
+      {"loop", "loop", "", false, true},
+      {"fault_loop", "loop", "", true, true},
+      {"fabric_tcp_rxm", "fabric", "tcp;ofi_rxm", false, true},
+      {"fabric_net", "fabric", "net", false, false},
+      {"fabric_shm", "fabric", "shm", false, false},
   };
   return kRows;
 }
@@ -30,14 +30,15 @@ std::span<const Row> rows() {
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 std::string row_name(const testing::TestParamInfo<Row>& test) { return test.param.name; }
 
-Status open_row(const Row& row, std::unique_ptr<Driver>* driver, std::unique_ptr<Device>* device) {
+Status open_row(const Row& row, const DeviceUse& use, std::unique_ptr<Driver>* driver,
+                std::unique_ptr<Device>* device) {
   if (Status status = make_driver(row.driver, driver); !status.ok()) return status;
   std::vector<DeviceInfo> infos;
   if (Status status = (*driver)->probe(row.provider, &infos); !status.ok()) return status;
   if (infos.empty()) return {Code::kInternal, "probe() answered ok and found nothing"};
   const auto local = std::ranges::find(infos, true, &DeviceInfo::loopback);
   std::unique_ptr<Device> opened;
-  if (Status status = (*driver)->open(local == infos.end() ? infos.front() : *local, &opened); !status.ok())
+  if (Status status = (*driver)->open(local == infos.end() ? infos.front() : *local, use, &opened); !status.ok())
     return status;
   *device = row.through_fault ? make_fault_device(std::move(opened), FaultPlan{}) : std::move(opened);
   return Code::kOk;
@@ -127,7 +128,9 @@ uint32_t Side::offer(std::span<const Op> ops, std::span<const uint32_t> slots) {
   const uint32_t taken = queue_->post(ops);
   EXPECT_LE(taken, ops.size());
   for (uint32_t i = 0; i < taken; ++i)
-    EXPECT_TRUE(ops_.emplace(ops[i].cookie, slots[i]).second) << "the test itself used a cookie twice";
+    EXPECT_TRUE(
+        ops_.emplace(ops[i].cookie, Posted{slots[i], ops[i].kind == OpKind::kRead ? ops[i].bytes0 : size_t{0}}).second)
+        << "the test itself used a cookie twice";
   for (size_t i = slots.size(); i > taken; --i) free_tx_.push_back(slots[i - 1]);
   accepted_ += taken;
   queue_->flush();
@@ -139,6 +142,28 @@ bool Side::send(PathId path, const Bytes& message, size_t first_piece) {
   const uint32_t index = free_tx_.back();
   free_tx_.pop_back();
   const Op op = make_op(path, index, message, first_piece);
+  return offer({&op, 1}, {&index, 1}) == 1;
+}
+
+bool Side::write(PathId path, const Bytes& bytes, const ChunkKey& to, uint64_t offset, size_t first_piece) {
+  if (free_tx_.empty()) return false;
+  const uint32_t index = free_tx_.back();
+  free_tx_.pop_back();
+  Op op = make_op(path, index, bytes, first_piece);
+  op.kind = OpKind::kWrite;
+  op.remote_addr = to.remote_addr + offset;
+  op.remote_key = to.remote_key;
+  return offer({&op, 1}, {&index, 1}) == 1;
+}
+
+bool Side::read(PathId path, size_t count, const ChunkKey& from, uint64_t offset) {
+  if (free_tx_.empty()) return false;
+  const uint32_t index = free_tx_.back();
+  free_tx_.pop_back();
+  Op op = make_op(path, index, Bytes(count), SIZE_MAX);
+  op.kind = OpKind::kRead;
+  op.remote_addr = from.remote_addr + offset;
+  op.remote_key = from.remote_key;
   return offer({&op, 1}, {&index, 1}) == 1;
 }
 
@@ -182,7 +207,9 @@ void Side::turn() {
 void Side::on_op(const Completion& completion) {
   const auto op = ops_.find(completion.cookie);
   ASSERT_NE(op, ops_.end()) << "a completion for an op that is not outstanding, cookie " << completion.cookie;
-  free_tx_.push_back(op->second);
+  const auto [index, fetch] = op->second;
+  if (fetch != 0 && completion.code == Code::kOk) fetched_.emplace_back(slot(index), slot(index) + fetch);
+  free_tx_.push_back(index);
   ops_.erase(op);
   ++completed_;
   ++ends_[completion.code];
@@ -219,7 +246,7 @@ bool send_soon(Side& from, PathId path, const Bytes& message, std::initializer_l
 }
 
 void Contract::SetUp() {
-  const Status status = open_row(GetParam(), &driver_, &device_);
+  const Status status = open_row(GetParam(), use_, &driver_, &device_);
   if (status.code() == Code::kNotFound || status.code() == Code::kUnsupported) GTEST_SKIP() << status.describe();
   ASSERT_TRUE(status.ok()) << status.describe();
 }

@@ -30,13 +30,14 @@ struct Row {
   const char* driver;
   const char* provider;
   bool through_fault;  ///< Behind the fault decorator, with a plan that does nothing.
+  bool checks_keys;    ///< A one-sided op with a wrong key or range fails. Else the layer above must never post one.
 };
 std::span<const Row> rows();
 void PrintTo(const Row& row, std::ostream* out);
 std::string row_name(const testing::TestParamInfo<Row>& test);
 
 /// Open the first device of @p row, a loopback one if there is one. @return kNotFound, kUnsupported: cannot run here.
-Status open_row(const Row& row, std::unique_ptr<Driver>* driver, std::unique_ptr<Device>* device);
+Status open_row(const Row& row, const DeviceUse& use, std::unique_ptr<Driver>* driver, std::unique_ptr<Device>* device);
 
 using Bytes = std::vector<std::byte>;
 /// Contents that depend on @p seed and on the place in the message.
@@ -65,6 +66,9 @@ class Side {
   /// Offer @p count messages of @p bytes in one burst, with patterns seed, seed + 1, ... @return how many were
   /// accepted.
   uint32_t send_burst(PathId path, uint32_t count, size_t bytes, uint64_t seed);
+  /// Offer a write of @p bytes, or a read of @p count bytes, whose contents go to fetched() when it has ended well.
+  bool write(PathId path, const Bytes& bytes, const ChunkKey& to, uint64_t offset, size_t first_piece = SIZE_MAX);
+  bool read(PathId path, size_t count, const ChunkKey& from, uint64_t offset);
   /// Poll once, and post the receives again that came back with a message.
   void turn();
   /// Post as many receives as the depth allows.
@@ -72,7 +76,8 @@ class Side {
   void set_receives(bool on) noexcept { receives_ = on; }
   void shutdown() { queue_->shutdown(), receives_ = false; }
 
-  std::vector<Bytes>& inbox() noexcept { return inbox_; }  ///< Messages, in the order of arrival.
+  std::vector<Bytes>& inbox() noexcept { return inbox_; }      ///< Messages, in the order of arrival.
+  std::vector<Bytes>& fetched() noexcept { return fetched_; }  ///< What reads brought, in the order of completion.
   size_t accepted() const noexcept { return accepted_; }
   size_t completed() const noexcept { return completed_; }
   size_t outstanding() const noexcept { return ops_.size(); }
@@ -96,9 +101,14 @@ class Side {
   bool receives_;
   uint64_t next_cookie_ = 0x8000'0000'0000'0001;  // the highest bit and the lowest are both in use
   std::vector<uint32_t> free_rx_, free_tx_;
-  std::unordered_map<uint64_t, uint32_t> ops_;     // cookie of an outstanding op to its slot
+  struct Posted {
+    uint32_t slot;
+    size_t fetch;  // bytes that a read brings
+  };
+  std::unordered_map<uint64_t, Posted> ops_;       // by cookie, what is outstanding
   std::unordered_map<uint64_t, uint32_t> posted_;  // cookie of a posted receive to its slot
   std::vector<Bytes> inbox_;
+  std::vector<Bytes> fetched_;
   std::unordered_map<Code, size_t> ends_;
   size_t accepted_ = 0;
   size_t completed_ = 0;
@@ -116,6 +126,7 @@ bool send_soon(Side& from, PathId path, const Bytes& message, std::initializer_l
 /// The base of every test: the device of the row, or a skip with the reason.
 class Contract : public testing::TestWithParam<Row> {
  protected:
+  explicit Contract(const DeviceUse& use = {}) : use_(use) {}
   void SetUp() override;
   /// Connect @p a and @p b both ways over @p path.
   static void join(Side& a, Side& b, PathId path = PathId{0});
@@ -123,6 +134,7 @@ class Contract : public testing::TestWithParam<Row> {
   Device& device() noexcept { return *device_; }
 
  private:
+  const DeviceUse use_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Device> device_;
 };

@@ -67,7 +67,7 @@ TEST_F(Probe, LoopbackOnlyWhereNothingElseIsOrByName) {
   DeviceInfo wanted;
   wanted.name = "lo";
   wanted.provider = "tcp;ofi_rxm";
-  EXPECT_TRUE(driver_.open(wanted, &device).ok());
+  EXPECT_TRUE(driver_.open(wanted, {}, &device).ok());
   EXPECT_TRUE(device->info().loopback);
 }
 
@@ -125,15 +125,15 @@ TEST_F(Probe, OpenRefusesWhatItCannotHonour) {
   wanted.name = "eth0";
   wanted.provider = "tcp;ofi_rxm";
   fake().list = {{.mr_mode = FI_MR_ENDPOINT}};
-  EXPECT_EQ(driver_.open(wanted, &device).code(), Code::kUnsupported);
+  EXPECT_EQ(driver_.open(wanted, {}, &device).code(), Code::kUnsupported);
   fake().list = {{.threading = FI_THREAD_DOMAIN}};
-  EXPECT_EQ(driver_.open(wanted, &device).code(), Code::kUnsupported);
+  EXPECT_EQ(driver_.open(wanted, {}, &device).code(), Code::kUnsupported);
   fake().list = {{.domain = "eth9"}};
-  const Status status = driver_.open(wanted, &device);
+  const Status status = driver_.open(wanted, {}, &device);
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_NE(status.text().find("eth9"), std::string::npos);
   fake().list = {{.tx_size = 17, .rx_size = 99, .mr_mode = FI_MR_LOCAL}};
-  ASSERT_TRUE(driver_.open(wanted, &device).ok());
+  ASSERT_TRUE(driver_.open(wanted, {}, &device).ok());
   EXPECT_EQ(device->caps().tx_depth, 17u);
   EXPECT_EQ(device->caps().rx_depth, 99u);
   EXPECT_TRUE(device->caps().needs_local_reg);

@@ -22,7 +22,7 @@ class QueueOf : public testing::TestWithParam<uint64_t> {
     DeviceInfo wanted;
     wanted.name = "eth0";
     wanted.provider = "tcp;ofi_rxm";
-    ASSERT_TRUE(FabricDriver(load_fake).open(wanted, &device_).ok());
+    ASSERT_TRUE(FabricDriver(load_fake).open(wanted, {}, &device_).ok());
     ASSERT_TRUE(device_->open_queue(params, &queue_).ok());
     ASSERT_TRUE(queue_->address(&blob_).ok());
     ASSERT_TRUE(queue_->connect(PathId{1}, blob_).ok());
