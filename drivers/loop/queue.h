@@ -3,7 +3,8 @@
 ///
 /// Model    A path is two rings: one that this queue made at connect() and reads, and one that the peer made and this
 ///          queue opens when it first sends. Sending copies into a cell; poll copies from cells into posted receives.
-///          A send is complete once it is in the ring; a one-sided op is carried out at once (remote.h). Until the peer has connected too, post takes nothing.
+///          A send is complete once it is in the ring; a
+///          one-sided op is carried out at once (remote.h). Until the peer has connected too, post takes nothing.
 /// Threads  Its owner's; the peer may be any other thread or process.
 /// Memory   Tables are sized at open. The first pass through a ring takes page faults.
 /// Errors   What the peer writes is copied once and checked: an index or a length that cannot be ends the path with

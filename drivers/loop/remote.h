@@ -3,8 +3,8 @@
 ///
 /// Model    Registrations for remote access stand in one table of the process; a key names its place and a random
 ///          number. A queue of the same process copies after it has looked the key up. Into another process the kernel
-///          copies (process_vm_writev and process_vm_readv, as a user who may trace it): there the address is checked by
-///          the kernel and the key by nobody.
+///          copies (process_vm_writev and process_vm_readv, as a user who may trace it): there the kernel checks the
+///          address, and nobody the key.
 /// Threads  remote_add, remote_remove: any. remote_copy: any, at the same time; @pre nothing copies into a registration
 ///          that is being removed.
 /// Memory   A table of fixed size.
