@@ -59,6 +59,7 @@ class Control final : public Agent {
   const ControlStats& stats() const noexcept { return stats_; }
 
  private:
+  friend struct SimPeek;  // test/sim: the simulator looks, and changes nothing
   struct Pool {  // the receives of one worker
     explicit Pool(uint32_t max_sessions) : share(max_sessions) {}
     GrantShare share;

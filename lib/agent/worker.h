@@ -48,6 +48,7 @@ class Worker final : public Agent {
   const WorkerStats& stats() const noexcept { return stats_; }
 
  private:
+  friend struct SimPeek;  // test/sim: the simulator looks, and changes nothing
   struct Buffer {
     std::byte* base;
     uint64_t bytes;

@@ -46,27 +46,30 @@ std::atomic<uint32_t> g_extent_number{0};
 
 uint64_t tsc_now() noexcept { return rte_rdtsc(); }
 
-Status DataPlane::build(const NodeSettings& settings, std::unique_ptr<DataPlane>* out) {
+Status DataPlane::build(const NodeSettings& settings, const Outside& outside, std::unique_ptr<DataPlane>* out) {
   std::unique_ptr<DataPlane> made(new DataPlane);
-  made->ticks_per_us_ = std::max<uint64_t>(1, rte_get_tsc_hz() / 1'000'000);
+  made->ticks_per_us_ =
+      std::max<uint64_t>(1, outside.ticks_per_us != 0 ? outside.ticks_per_us : rte_get_tsc_hz() / 1'000'000);
   made->slot_bytes_ = static_cast<uint32_t>(settings.slot_bytes + kMsgHeaderBytes);
   made->frame_bytes_ = static_cast<uint32_t>(settings.ctrl_slot_bytes);
   made->max_window_ = static_cast<uint32_t>(std::min<uint64_t>(settings.rx_slots_max, Session::kMaxWindow));
   if (settings.hugepages == "on") made->region_kind_ = RegionKind::kHuge;
   if (settings.hugepages == "off") made->region_kind_ = RegionKind::kPlain;
-  if (Status s = made->open_device(settings); !s.ok()) return s;
+  if (Status s = made->open_device(settings, outside); !s.ok()) return s;
   if (Status s = made->open_queues(settings); !s.ok()) return s;
   if (Status s = made->open_pools(settings); !s.ok()) return s;
   if (Status s = made->open_mailboxes(settings); !s.ok()) return s;
-  made->make_agents(settings);
+  made->make_agents(settings, outside.ticks);
   *out = std::move(made);
   return Code::kOk;
 }
 
 // Queues first: what they still hold is home when they are gone. Then registrations, and memory with its pools last.
 DataPlane::~DataPlane() {
+  const bool made = control_ != nullptr;
   control_.reset();
   workers_.clear();
+  if (made) empty_mailboxes();
   for (const auto& queue : queues_) queue->shutdown();
   if (ctrl_queue_ != nullptr) ctrl_queue_->shutdown();
   queues_.clear();
@@ -74,17 +77,47 @@ DataPlane::~DataPlane() {
   for (Region* region : registered_) (void)device_->dereg(*region, 0).ok();
 }
 
-Status DataPlane::probe(const NodeSettings& settings, std::unique_ptr<Driver>* driver, std::vector<DeviceInfo>* found) {
+// What was being handed over when the agents stopped belongs to nobody else.
+void DataPlane::empty_mailboxes() {
+  FromService from;
+  while (from_service_.take({&from, 1}) == 1) {
+    if (from.kind == FromService::Kind::kPeerUp) delete from.peer_object;
+    if (from.kind == FromService::Kind::kExtent || from.kind == FromService::Kind::kCtrlExtent)
+      free_extent(std::unique_ptr<Extent>(from.extent));
+  }
+  ToService to;
+  while (to_service_.take({&to, 1}) == 1) {
+    if (to.kind == ToService::Kind::kPeerGone) delete to.peer_object;
+    if (to.kind == ToService::Kind::kFreeExtent) free_extent(std::unique_ptr<Extent>(to.extent));
+  }
+  for (const auto& box : to_worker_) {
+    ToWorker m;
+    while (box->take({&m, 1}) == 1) {
+      if (m.kind == ToWorker::Kind::kOpenLane) delete m.opened;
+      if (m.kind == ToWorker::Kind::kAddExtent) free_extent(std::unique_ptr<Extent>(m.extent));
+    }
+  }
+  for (const auto& box : to_control_) {
+    ToControl m;
+    while (box->take({&m, 1}) == 1) {
+      if (m.kind == ToControl::Kind::kLaneClosed) delete m.closed;
+      if (m.kind == ToControl::Kind::kExtentHome) free_extent(std::unique_ptr<Extent>(m.extent));
+    }
+  }
+}
+
+Status DataPlane::probe(const NodeSettings& settings, const Outside& outside, std::unique_ptr<Driver>* driver,
+                        std::vector<DeviceInfo>* found) {
   std::string_view name;
   if (Status s = driver_of(settings.transport, &name); !s.ok()) return s;
-  Status s = make_driver(name, driver);
+  Status s = outside.driver(name, driver);
   if (s.ok()) s = (*driver)->probe(settings.provider == "auto" ? "" : settings.provider, found);
   return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
 }
 
-Status DataPlane::open_device(const NodeSettings& settings) {
+Status DataPlane::open_device(const NodeSettings& settings, const Outside& outside) {
   std::vector<DeviceInfo> found;
-  if (Status s = probe(settings, &driver_, &found); !s.ok()) return s;
+  if (Status s = probe(settings, outside, &driver_, &found); !s.ok()) return s;
   std::string list;
   for (const DeviceInfo& info : found) {
     if (settings.device.empty() || settings.device == info.name) {
@@ -175,10 +208,10 @@ Status DataPlane::open_mailboxes(const NodeSettings& settings) {
   return notifies_.open(kInboxNotifies, frame_bytes_);
 }
 
-void DataPlane::make_agents(const NodeSettings& settings) {
+void DataPlane::make_agents(const NodeSettings& settings, TickSource ticks) {
   const uint64_t us = ticks_per_us_, ms = 1000 * us;
   WorkerParams w;
-  w.ticks = tsc_now;
+  w.ticks = ticks;
   w.slot_bytes = slot_bytes_;
   w.max_lanes = static_cast<uint32_t>(settings.max_peers);
   w.max_tasks = static_cast<uint32_t>(settings.max_tasks);

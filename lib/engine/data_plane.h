@@ -19,6 +19,7 @@
 #include "agent/notify_inbox.h"
 #include "agent/worker.h"
 #include "base/status.h"
+#include "engine/outside.h"
 #include "env/node_settings.h"
 #include "mem/bounce_pool.h"
 #include "xport/driver.h"
@@ -29,14 +30,13 @@ namespace sluice {
 inline constexpr uint32_t kCtrlSlotsPerSession = CtrlChannel::kWindow * 3 / 2;
 inline constexpr uint32_t kMaxExports = 4096;
 
-uint64_t tsc_now() noexcept;
-
 class DataPlane {
  public:
   /// The driver of the settings' transport, and the devices that it finds for their provider.
-  static Status probe(const NodeSettings& settings, std::unique_ptr<Driver>* driver, std::vector<DeviceInfo>* found);
+  static Status probe(const NodeSettings& settings, const Outside& outside, std::unique_ptr<Driver>* driver,
+                      std::vector<DeviceInfo>* found);
   /// @pre EAL is up.
-  static Status build(const NodeSettings& settings, std::unique_ptr<DataPlane>* out);
+  static Status build(const NodeSettings& settings, const Outside& outside, std::unique_ptr<DataPlane>* out);
   ~DataPlane();
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
@@ -60,11 +60,12 @@ class DataPlane {
 
  private:
   DataPlane() = default;
-  Status open_device(const NodeSettings& settings);
+  Status open_device(const NodeSettings& settings, const Outside& outside);
   Status open_queues(const NodeSettings& settings);
   Status open_pools(const NodeSettings& settings);
   Status open_mailboxes(const NodeSettings& settings);
-  void make_agents(const NodeSettings& settings);
+  void make_agents(const NodeSettings& settings, TickSource ticks);
+  void empty_mailboxes();
 
   RegionKind region_kind_ = RegionKind::kBest;
   uint32_t slot_bytes_ = 0, max_window_ = 0, frame_bytes_ = 0;

@@ -44,7 +44,7 @@ Status Engine::start(const NodeSettings& settings, const RunOptions& options, st
 Status Engine::list_devices(const NodeSettings& settings, std::vector<DeviceEntry>* out) {
   std::unique_ptr<Driver> driver;
   std::vector<DeviceInfo> found;
-  if (Status s = DataPlane::probe(settings, &driver, &found); !s.ok()) return s;
+  if (Status s = DataPlane::probe(settings, Outside{}, &driver, &found); !s.ok()) return s;
   for (const DeviceInfo& d : found) out->push_back({d.name, d.provider, d.address, d.numa_node, d.bits_per_s});
   return Code::kOk;
 }
@@ -53,10 +53,12 @@ Node::Node(const NodeSettings& settings) : settings_(with_name(settings)), memor
 
 Status Node::start(const RunOptions& options) {
   if (Status s = start_eal_for(options); !s.ok()) return s;
-  if (Status s = DataPlane::build(settings_, &plane_); !s.ok()) return s;
+  const Outside outside;
+  if (Status s = DataPlane::build(settings_, outside, &plane_); !s.ok()) return s;
   std::function<void()> pump;
   if (!options.own_lcores) pump = [this] { (void)progress(); };
-  service_ = std::make_unique<Service>(settings_, plane_.get(), &memory_, &segments_, &lock_, std::move(pump));
+  service_ = std::make_unique<ServiceThread>(
+      std::make_unique<Service>(settings_, outside, plane_.get(), &memory_, &segments_, &lock_), std::move(pump));
   if (Status s = launch_runners(options); !s.ok()) return s;
   return service_->start();
 }
@@ -137,7 +139,7 @@ Status Node::export_memory(std::string_view name, MemoryHandle memory) {
   const std::lock_guard lock(lock_);
   MemoryTable::Exported exported{};
   if (Status s = memory_.export_memory(name, memory, &exported); !s.ok()) return s;
-  service_->set_buffer(exported);
+  service_->service().set_buffer(exported);
   return Code::kOk;
 }
 
@@ -208,8 +210,8 @@ Status Node::take_notifies(size_t max, std::vector<NotifyMessage>* out) {
   const std::lock_guard lock(notify_lock_);
   NotifyInbox::Item item;
   for (size_t i = 0; i < max && plane_->notifies().take(&item); ++i) {
-    out->push_back({service_->peer_name(item.peer, item.peer_generation), std::string(plane_->notifies().name(item)),
-                    std::string(plane_->notifies().message(item))});
+    out->push_back({service_->service().peer_name(item.peer, item.peer_generation),
+                    std::string(plane_->notifies().name(item)), std::string(plane_->notifies().message(item))});
     plane_->notifies().done(item);
   }
   return Code::kOk;
@@ -227,7 +229,7 @@ TransportInfo Node::transport() const {
   info.transport = settings_.transport;
   info.provider = plane_->device().info().provider;
   info.device = plane_->device().info().name;
-  info.listen_address = format_address(service_->listening());
+  info.listen_address = format_address(service_->service().listening());
   info.workers = plane_->workers();
   info.tx_depth = plane_->worker_queue(0).depth().tx;
   info.rx_depth = plane_->worker_queue(0).depth().rx;

@@ -1,7 +1,7 @@
 /// @file node.h
 /// The engine behind engine.h: it holds the parts together and says which thread does what.
 ///
-/// Model    DataPlane (agents, queues, memory) + Service (peers, out-of-band TCP) + tables (memory, segments).
+/// Model    DataPlane (agents, queues, memory) + ServiceThread (peers, out-of-band TCP) + tables (memory, segments).
 /// Threads  Public calls from any thread; lock_ guards the tables and the service's state, never a turn.
 /// Memory   Owns all of it.
 /// Errors   As engine.h says.
@@ -14,7 +14,7 @@
 #include "agent/runner.h"
 #include "engine/data_plane.h"
 #include "engine/engine.h"
-#include "engine/service.h"
+#include "engine/service_thread.h"
 
 namespace sluice {
 
@@ -52,7 +52,7 @@ class Node final : public Engine {
   MemoryTable memory_;
   SegmentTable segments_;
   std::unique_ptr<DataPlane> plane_;
-  std::unique_ptr<Service> service_;
+  std::unique_ptr<ServiceThread> service_;
   std::vector<std::unique_ptr<Runner>> runners_;
   std::vector<unsigned> lcores_;       ///< Where the runners run; empty without lcores of our own.
   std::mutex notify_lock_;             ///< take_notifies and send_notify, one thread at a time.

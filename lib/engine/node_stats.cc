@@ -37,7 +37,7 @@ NodeStats Node::stats() const {
   out.notifies_sent = read(c.notifies_sent);
   out.notifies_received = read(c.notifies_received);
   out.notifies_refused = read(c.notifies_refused);
-  out.peers = service_->peers_up();
+  out.peers = service_->service().peers_up();
   out.extents = static_cast<uint32_t>(read(c.extents));
   out.extents_min = static_cast<uint32_t>(read(c.extents_min));
   out.extents_max = static_cast<uint32_t>(read(c.extents_max));

@@ -1,40 +1,40 @@
 #include "engine/service.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
-#include <chrono>
 
 #include "base/log.h"
-#include "base/random.h"
 
 namespace sluice {
 namespace {
 constexpr int kActiveWaitMs = 1;  // while something is under way
 constexpr int kIdleWaitMs = 10;
-constexpr std::chrono::seconds kAgentAnswer{10};
 constexpr uint32_t kSessionsPerExtent = 8;  // or more, so that all fit the control pool's extents
 constexpr uint32_t kCtrlExtents = BouncePool::kMaxExtents * 3 / 4;
 constexpr uint32_t kSuspectBeats = 4;
 }  // namespace
 
-Service::Service(const NodeSettings& settings, DataPlane* plane, MemoryTable* memory, SegmentTable* segments,
-                 std::mutex* lock, std::function<void()> pump)
+Service::Service(const NodeSettings& settings, const Outside& outside, DataPlane* plane, MemoryTable* memory,
+                 SegmentTable* segments, std::mutex* lock)
     : settings_(settings),
+      outside_(outside),
       plane_(plane),
       memory_(memory),
       segments_(segments),
       lock_(lock),
-      pump_(std::move(pump)),
-      incarnation_(Incarnation{random_u64()}),
+      incarnation_(Incarnation{outside_.random()}),
       directory_(std::make_unique<P2pDirectory>()) {
   peers_.resize(settings_.max_peers);
 }
 
-Service::~Service() { stop(0); }
+Service::~Service() {
+  for (const FromService& m : unsent_) {
+    if (m.kind == FromService::Kind::kPeerUp) delete m.peer_object;
+    if (m.kind == FromService::Kind::kExtent || m.kind == FromService::Kind::kCtrlExtent)
+      plane_->free_extent(std::unique_ptr<Extent>(m.extent));
+  }
+}
 
-Status Service::start() {
+Status Service::open() {
   OobConfig config;
   config.hello.name = settings_.name;
   config.hello.incarnation = incarnation_;
@@ -49,21 +49,12 @@ Status Service::start() {
   config.lease_margin_ms = config.heartbeat_ms;
   config.connect_ms = static_cast<uint32_t>(settings_.connect_timeout_ms);
   config.max_peers = static_cast<uint32_t>(settings_.max_peers);
-  oob_ = std::make_unique<OobNode>(std::move(config), static_cast<OobEvents*>(this));
+  config.now_ns = outside_.now_ns;
+  oob_ = outside_.oob(std::move(config), static_cast<OobEvents*>(this));
   if (Status s = oob_->open(); !s.ok()) return s;
   Address address;
   if (Status s = parse_address(settings_.listen, AddressUse::kListen, 0, &address); !s.ok()) return s;
-  if (Status s = oob_->listen(address); !s.ok()) return s;
-  thread_ = std::thread([this] { run(); });
-  return Code::kOk;
-}
-
-void Service::run() {
-  (void)pthread_setname_np(pthread_self(), "sluice-service");
-  sigset_t all;
-  sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, nullptr);  // signals are the application's threads' business
-  while (!end_.load()) turn();
+  return oob_->listen(address);
 }
 
 void Service::turn() {
@@ -183,45 +174,22 @@ void Service::ensure_ctrl_slots(uint32_t sessions) {
   }
 }
 
-// Until done() or the deadline; done() is asked under the lock. @return done().
-bool Service::wait(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
-                   const std::function<bool()>& done) {
-  if (!pump_) return changed_.wait_until(lock, until, done);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() >= until) return false;
-    lock.unlock();
-    pump_();
-    std::this_thread::yield();
-    lock.lock();
-  }
-  return true;
-}
-
-// Send @p m, whose answer carries @p token, and wait for it. The control core answers as long as it is turned.
-void Service::ask(FromService m, uint64_t token) {
-  std::unique_lock lock(*lock_);
-  tokens_[token] = false;
-  to_control(m);
-  oob_->wake();
-  const auto until = std::chrono::steady_clock::now() + kAgentAnswer;
-  if (!wait(lock, until, [&] { return tokens_[token]; }))
-    log_error("service", "an agent does not answer: is its lcore blocked?");
-  tokens_.erase(token);
-}
-
 void Service::add_port(PortRings* port) {
   FromService m{};
   m.kind = FromService::Kind::kAddPort;
   m.port = port;
-  const std::lock_guard lock(*lock_);
   to_control(m);
 }
 
-void Service::remove_port(PortRings* port) {
+uint64_t Service::begin_remove_port(PortRings* port) {
   FromService m{};
   m.kind = FromService::Kind::kRemovePort;
   m.port = port;
-  ask(m, reinterpret_cast<uint64_t>(port));
+  const auto token = reinterpret_cast<uint64_t>(port);
+  tokens_[token] = false;
+  to_control(m);
+  oob_->wake();
+  return token;
 }
 
 void Service::set_buffer(const MemoryTable::Exported& buffer) {
@@ -233,15 +201,22 @@ void Service::set_buffer(const MemoryTable::Exported& buffer) {
   to_control(m);
 }
 
-void Service::clear_buffer(uint32_t id) {
+uint64_t Service::begin_clear_buffer(uint32_t id) {
   FromService m{};
   m.kind = FromService::Kind::kClearBuffer;
   m.a = id;
-  {
-    const std::lock_guard lock(*lock_);
-    m.b = next_id_++;
-  }
-  ask(m, m.b);
+  m.b = next_id_++;
+  tokens_[m.b] = false;
+  to_control(m);
+  oob_->wake();
+  return m.b;
+}
+
+bool Service::answered(uint64_t token) {
+  const auto it = tokens_.find(token);
+  if (it == tokens_.end() || !it->second) return false;
+  tokens_.erase(it);
+  return true;
 }
 
 std::string Service::peer_name(PeerId id, uint16_t generation) const {
@@ -250,53 +225,29 @@ std::string Service::peer_name(PeerId id, uint16_t generation) const {
   return it == names_.end() ? "?" : it->second;
 }
 
-Status Service::open_segment(std::string_view node, std::string_view name, SegmentHandle* out) {
+Status Service::begin_open(std::string_view node, std::string_view name, std::shared_ptr<OpenRequest>* out) {
   auto request = std::make_shared<OpenRequest>();
   request->shown = node;
   request->name = name;
   if (Status s = directory_->lookup(node, &request->address); !s.ok()) return s;
   if (Status s = resolve(request->address, AddressUse::kConnect, &request->targets); !s.ok()) return s;
-  std::unique_lock lock(*lock_);
+  const std::lock_guard lock(*lock_);
   request->id = next_id_++;
   requests_.push_back(request);
   oob_->wake();
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::milliseconds(settings_.connect_timeout_ms + settings_.heartbeat_ms);
-  if (!wait(lock, until, [&] { return request->done; })) {
-    std::erase(requests_, request);
-    return {Code::kTimeout, "open segment '" + request->name + "' of " + request->shown + ": no answer within " +
-                                std::to_string(settings_.connect_timeout_ms) + " ms (" +
-                                (request->asked     ? "the peer did not answer the query"
-                                 : request->dialing ? "not connected"
-                                                    : "the paths did not come up") +
-                                "); is the node alive, and reachable by transport " + settings_.transport + "?"};
-  }
-  *out = request->handle;
-  return request->status;
+  *out = std::move(request);
+  return Code::kOk;
 }
 
-// Fence every session, tell the peers, and give them their time to hear it.
-void Service::stop(uint32_t deadline_ms) {
-  if (!thread_.joinable()) return;
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
-  if (deadline_ms != 0) {
-    std::unique_lock lock(*lock_);
-    FromService drain{};
-    drain.kind = FromService::Kind::kDrain;
-    drain.a = uint64_t{deadline_ms} * 1000 * plane_->ticks_per_us() / 2;
-    to_control(drain);
-    oob_->wake();
-    (void)wait(lock, until, [&] { return drained_; });
-    close_all_ = true;
-    oob_->wake();
-    (void)wait(lock, until, [&] { return closed_all_; });
-  }
-  end_.store(true);
-  oob_->wake();
-  thread_.join();
-  const std::lock_guard lock(*lock_);
-  for (const auto& request : requests_) finish(*request, {Code::kClosed, "the engine is stopping"});
-  changed_.notify_all();
+void Service::fail_all_requests(const Status& why) {
+  for (const auto& request : requests_) finish(*request, why);
+}
+
+void Service::begin_drain(uint32_t deadline_ms) {
+  FromService drain{};
+  drain.kind = FromService::Kind::kDrain;
+  drain.a = uint64_t{deadline_ms} * 1000 * plane_->ticks_per_us() / 2;
+  to_control(drain);
 }
 
 }  // namespace sluice

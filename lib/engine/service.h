@@ -1,17 +1,17 @@
 /// @file service.h
-/// The service thread: all that may block or happens rarely. Out-of-band TCP, the life of peers, memory for extents.
+/// All that happens rarely: out-of-band messages, the life of peers, memory for extents.
 ///
-/// Model    It talks to the control core by mailboxes and to other nodes by OobNode. A peer is offered paths as soon as
-///          it is up (the node with the larger incarnation offers), fenced before its connection is closed by us, and
-///          its place is free again when the control core says that everything of it is final.
-/// Threads  run() is the thread. The public calls come from any other. Where the caller turns the agents itself (no
-///          lcores of our own), calls that wait for an agent turn them through pump.
+/// Model    It talks to the control core by mailboxes and to other nodes by Oob. A peer is offered paths as soon as it
+///          is up (the node with the larger incarnation offers), fenced before its connection is closed by us, and its
+///          place is free again when the control core says that everything of it is final. Nothing here waits but
+///          turn(), in Oob::turn(): a begin_ call starts something, and its end is asked for.
+/// Threads  turn(): the service thread (service_thread.h) or a simulator. The other calls from any thread; those that
+///          say so under the node's lock.
 /// Memory   Allocates freely.
 /// Errors   A peer that does not fit (transport, provider, version) is refused with the reason, which both sides see.
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -19,7 +19,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "agent/peer.h"
@@ -33,23 +32,51 @@ namespace sluice {
 
 class Service final : private OobEvents {
  public:
-  Service(const NodeSettings& settings, DataPlane* plane, MemoryTable* memory, SegmentTable* segments, std::mutex* lock,
-          std::function<void()> pump);
+  /// One segment that is being opened.
+  struct OpenRequest {
+    std::string shown, name;
+    std::vector<SockAddr> targets;
+    Address address;
+    uint64_t id = 0;
+    OobPeer oob{};
+    bool dialing = false, asked = false, done = false;
+    DialId dial{};
+    Status status;
+    SegmentHandle handle{};
+  };
+
+  Service(const NodeSettings& settings, const Outside& outside, DataPlane* plane, MemoryTable* memory,
+          SegmentTable* segments, std::mutex* lock);
   ~Service();
 
-  /// Listen and start the thread. @return what OobNode::listen says.
-  Status start();
-  /// Say goodbye to every peer, within @p deadline_ms, and end the thread.
-  void stop(uint32_t deadline_ms);
+  /// Listen. @return what Oob::listen says.
+  Status open();
+  /// Wait for something to happen, but not long, and handle it.
+  void turn();
+  void wake() noexcept { oob_->wake(); }
 
-  /// Blocks until the segment is open or the connect deadline has passed.
-  Status open_segment(std::string_view node, std::string_view name, SegmentHandle* out);
-  /// Take a port, or exported memory, to the agents and back; the second of each returns when they have let go.
+  /// Begin to open a segment: it is open, or refused, when done is set. @return kBadArgument, kNotFound (the name).
+  Status begin_open(std::string_view node, std::string_view name, std::shared_ptr<OpenRequest>* out);
+  // The rest of these under the lock.
+  void give_up(const std::shared_ptr<OpenRequest>& request) { std::erase(requests_, request); }
+  void fail_all_requests(const Status& why);
+  /// Hand a port, or exported memory, to the agents and take it back: they have let go when answered(), asked with the
+  /// token, says true (once).
   void add_port(PortRings* port);
-  void remove_port(PortRings* port);
+  uint64_t begin_remove_port(PortRings* port);
   void set_buffer(const MemoryTable::Exported& buffer);
-  void clear_buffer(uint32_t id);
+  uint64_t begin_clear_buffer(uint32_t id);
+  bool answered(uint64_t token);
+  void forget(uint64_t token) { tokens_.erase(token); }  ///< Nobody waits for it any more.
+  /// Tell every peer's agents that we end, and then the peers themselves.
+  void begin_drain(uint32_t deadline_ms);
+  bool drained() const noexcept { return drained_; }
+  void begin_close() noexcept { close_all_ = true; }
+  bool closed() const noexcept { return closed_all_; }
 
+  std::mutex& lock() const noexcept { return *lock_; }
+  std::condition_variable& changed() noexcept { return changed_; }  ///< With lock().
+  const NodeSettings& settings() const noexcept { return settings_; }
   const Address& listening() const noexcept { return oob_->listening(); }
   std::string peer_name(PeerId id, uint16_t generation) const;
   uint32_t peers_up() const noexcept { return peers_up_.load(std::memory_order_relaxed); }
@@ -69,29 +96,13 @@ class Service final : private OobEvents {
     std::vector<SessionId> sessions;  ///< As the offer says, by lane.
     uint16_t lanes = 0;
   };
-  struct OpenRequest {
-    std::string shown, name;
-    std::vector<SockAddr> targets;
-    Address address;
-    uint64_t id = 0;
-    OobPeer oob{};
-    bool dialing = false, asked = false, done = false;
-    DialId dial{};
-    Status status;
-    SegmentHandle handle{};
-  };
 
   // service.cc
-  void run();
-  void turn();
   void on_control(const ToService& m);
   void to_control(const FromService& m);
   void grow(WorkerId worker);
   void close_all();
   void ensure_ctrl_slots(uint32_t sessions);
-  void ask(FromService m, uint64_t token);
-  bool wait(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
-            const std::function<bool()>& done);
 
   // service_peers.cc: OobEvents and paths
   void on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) override;
@@ -119,14 +130,14 @@ class Service final : private OobEvents {
   uint64_t final_tick(uint64_t at_ns) const;
 
   const NodeSettings settings_;
+  const Outside outside_;
   DataPlane* const plane_;
   MemoryTable* const memory_;
   SegmentTable* const segments_;
   std::mutex* const lock_;  // the node's: tables, peers, requests
-  const std::function<void()> pump_;
   Incarnation incarnation_;
   std::unique_ptr<Directory> directory_;
-  std::unique_ptr<OobNode> oob_;
+  std::unique_ptr<Oob> oob_;
   std::vector<PeerEntry> peers_;
   std::map<OobPeer, uint16_t> by_oob_;
   OobPeer refused_{};  // the last that we refused, and why
@@ -139,9 +150,7 @@ class Service final : private OobEvents {
   uint64_t next_id_ = 1;
   uint32_t ctrl_sessions_ = 8, sessions_ = 0;
   bool active_ = false, drained_ = false, close_all_ = false, closed_all_ = false;
-  std::atomic<bool> end_{false};
   std::atomic<uint32_t> peers_up_{0};
-  std::thread thread_;
 };
 
 }  // namespace sluice

@@ -1,28 +1,21 @@
 // The service thread's side of other nodes: out-of-band events, path offers, segments, and the end of peers.
-#include <rte_cycles.h>
-
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/random.h"
 #include "engine/service.h"
 
 namespace sluice {
-namespace {
-uint64_t ns_to_ticks(uint64_t ns) noexcept { return ns / 1000 * (rte_get_tsc_hz() / 1'000'000); }
-}  // namespace
-
 // A stop of this process between the two clock readings makes a lease shorter, and a final time later: never unsafe.
 uint64_t Service::lease_tick(uint64_t until_ns) const {
-  const uint64_t tick = tsc_now();
-  const uint64_t now = monotonic_ns();
-  return until_ns <= now ? 0 : tick + ns_to_ticks(until_ns - now);
+  const uint64_t tick = outside_.ticks();
+  const uint64_t now = outside_.now_ns();
+  return until_ns <= now ? 0 : tick + (until_ns - now) / 1000 * plane_->ticks_per_us();
 }
 
 uint64_t Service::final_tick(uint64_t at_ns) const {
-  const uint64_t now = monotonic_ns();
-  const uint64_t tick = tsc_now();
-  return at_ns <= now ? 0 : tick + ns_to_ticks(at_ns - now);
+  const uint64_t now = outside_.now_ns();
+  const uint64_t tick = outside_.ticks();
+  return at_ns <= now ? 0 : tick + (at_ns - now) / 1000 * plane_->ticks_per_us();
 }
 
 Service::PeerEntry* Service::entry_of(OobPeer peer) {
@@ -72,13 +65,13 @@ void Service::on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) {
   names_[name_key(PeerId{number_of(entry)}, entry.generation)] = hello.name;
   if (raw(incarnation_) < raw(hello.incarnation)) return;  // the other one offers
   PathOffer offer;
-  offer.attempt = entry.attempt = random_u64();
+  offer.attempt = entry.attempt = outside_.random();
   if (Status s = make_offer(entry, &offer); !s.ok()) {
     free_entry(entry);
     return refuse(peer, "path offer: " + s.describe());
   }
   for (LaneOffer& lane : offer.lanes) {
-    lane.session = SessionId{random_u64()};
+    lane.session = SessionId{outside_.random()};
     entry.sessions.push_back(lane.session);
   }
   (void)oob_->send(peer, offer).ok();
@@ -108,7 +101,7 @@ void Service::on_offer(OobPeer peer, const PathOffer& offer) {
   for (const LaneOffer& lane : offer.lanes) entry->sessions.push_back(lane.session);
   Status status = make_offer(*entry, &answer);
   for (size_t i = 0; i < answer.lanes.size(); ++i)
-    answer.lanes[i].session = i < entry->sessions.size() ? entry->sessions[i] : SessionId{random_u64()};
+    answer.lanes[i].session = i < entry->sessions.size() ? entry->sessions[i] : SessionId{outside_.random()};
   if (status.ok()) status = connect_paths(*entry, offer);
   if (!status.ok()) answer.refusal = status.describe();
   (void)oob_->send(peer, answer).ok();

@@ -83,45 +83,59 @@ struct OobCounters {
   uint64_t ignored = 0;          ///< Messages of unknown type, late pongs.
 };
 
-class OobNode {
+/// What the engine needs of an out-of-band side: OobNode in production, a pipe in memory under the simulator.
+class Oob {
+ public:
+  virtual ~Oob() = default;
+  /// Check the configuration, and make ready. @return kBadArgument, kSystemError.
+  virtual Status open() = 0;
+  /// Listen on the first of resolve(@p address, kListen) that can be bound.
+  /// @return kBusy (port in use), kNotFound, kBadArgument, kSystemError.
+  virtual Status listen(const Address& address) = 0;
+  /// Where we listen, with the port as bound; port 0: not listening.
+  virtual const Address& listening() const noexcept = 0;
+
+  /// Connect to the first of @p targets (from resolve()) that answers; @p shown is for texts. Ends in on_dialed().
+  virtual DialId dial(const Address& shown, std::vector<SockAddr> targets) = 0;
+  /// Say bye with @p reason and close. @pre the caller has stopped placing @p peer's data. No on_down follows.
+  /// @return when the peer can place nothing of ours any more, in ns; 0 when @p peer is not up.
+  virtual uint64_t close_peer(OobPeer peer, std::string_view reason) = 0;
+  /// Queue one message; it goes out whole. @pre it is an offer, answer, query or reply.
+  /// @return kStale (not up), kAgain (output full), kLimit (over a cap).
+  virtual Status send(OobPeer peer, const OobMessage& message) = 0;
+
+  /// Wait up to @p timeout_ms (less if a deadline is nearer), then handle all that is due.
+  /// @return how much was handled.
+  virtual uint32_t turn(int timeout_ms) = 0;
+  /// Make turn() return. Any thread; safe in a signal handler.
+  virtual void wake() noexcept = 0;
+  /// Whether a bye or other output is still on its way out.
+  virtual bool has_output() const noexcept = 0;
+};
+
+class OobNode final : public Oob {
  public:
   /// @p events outlives the node.
   OobNode(OobConfig config, OobEvents* events);
   /// Closes everything, without events. @pre nothing of any peer is placed any more. To say bye, close_peer() first and
   /// turn() while has_output().
-  ~OobNode();
+  ~OobNode() override;
   OobNode(const OobNode&) = delete;
   OobNode& operator=(const OobNode&) = delete;
 
-  /// Check the configuration and make the wake-up descriptor. @return kBadArgument, kSystemError.
-  Status open();
-  /// Listen on the first of resolve(@p address, kListen) that can be bound.
-  /// @return kBusy (port in use), kNotFound, kBadArgument, kSystemError.
-  Status listen(const Address& address);
-  /// Where we listen, with the port as bound; port 0: not listening.
-  const Address& listening() const noexcept;
-
-  /// Connect to the first of @p targets (from resolve()) that answers; @p shown is for texts. Ends in on_dialed().
-  DialId dial(const Address& shown, std::vector<SockAddr> targets);
-  /// Say bye with @p reason and close. @pre the caller has stopped placing @p peer's data. No on_down follows.
-  /// @return when the peer can place nothing of ours any more, in ns; 0 when @p peer is not up.
-  uint64_t close_peer(OobPeer peer, std::string_view reason);
-
-  /// Queue one message; it goes out whole. @pre it is an offer, answer, query or reply.
-  /// @return kStale (not up), kAgain (output full), kLimit (over a cap).
-  Status send(OobPeer peer, const OobMessage& message);
-
-  /// Wait up to @p timeout_ms (less if a deadline is nearer), then handle all that is due.
-  /// @return how much was handled.
-  uint32_t turn(int timeout_ms);
-  /// Make turn() return. Any thread; safe in a signal handler.
-  void wake() noexcept;
+  Status open() override;
+  Status listen(const Address& address) override;
+  const Address& listening() const noexcept override;
+  DialId dial(const Address& shown, std::vector<SockAddr> targets) override;
+  uint64_t close_peer(OobPeer peer, std::string_view reason) override;
+  Status send(OobPeer peer, const OobMessage& message) override;
+  uint32_t turn(int timeout_ms) override;
+  void wake() noexcept override;
+  bool has_output() const noexcept override;
 
   /// The peer with @p incarnation, if it is up; else OobPeer{0}.
   OobPeer find(Incarnation incarnation) const noexcept;
   const OobCounters& counters() const noexcept;
-  /// Whether a bye or other output is still on its way out.
-  bool has_output() const noexcept;
 
  private:
   class Impl;
