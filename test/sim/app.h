@@ -21,7 +21,7 @@ class App {
   void stop() { stopped_ = true; }
   bool quiet() const { return open_.empty(); }
   /// The port is about to be given back, and was: open tasks end without a word.
-  void leave() {}
+  void leave() { leaving_ = true; }
   void left();
   /// From now on every other node must be reachable, and every task end well.
   void probe(uint32_t nodes);
@@ -65,7 +65,7 @@ class App {
   std::map<uint32_t, Target> targets_;  // by node
   std::vector<BatchRecord*> open_;
   uint64_t next_act_ = 0;
-  bool stopped_ = false, probing_ = false;
+  bool stopped_ = false, probing_ = false, leaving_ = false;
   std::vector<uint64_t> withdrawing_;  // tokens
   std::vector<uint32_t> withdrawn_;    // buffers
 };

@@ -203,14 +203,23 @@ bool SimNode::credited(const SimQueue& queue, std::span<const std::byte> message
 void SimNode::on_landed(const SimQueue& queue, std::span<const std::byte> message) {
   if (queue.control()) {
     Frame f;
-    if (parse_frame(message, kLastType, &f) == Code::kOk)
-      world_.count("frame." + std::string(frame_type_name(f.header.type)));
+    if (parse_frame(message, kLastType, &f) != Code::kOk) return world_.fail("a control frame that does not parse");
+    world_.count("frame." + std::string(frame_type_name(f.header.type)));
+    if (world_.tracing())
+      world_.trace("node " + std::to_string(index_) + " gets " + std::string(frame_type_name(f.header.type)) +
+                   " session " + std::to_string(raw(f.header.session) % 10000) + " epoch " +
+                   std::to_string(raw(f.header.epoch)) + " seq " + std::to_string(f.header.seq) + " ack " +
+                   std::to_string(f.header.ack_seq));
     return;
   }
   MsgHeader h;
   if (parse_message(message, &h) != Code::kOk) return world_.fail("a data message that does not parse");
   constexpr std::array<const char*, 6> kTypes = {"?", "WRITE", "READ_REQ", "READ_RESP", "ABORT", "PACK"};
   world_.count(std::string("message.") + kTypes[static_cast<size_t>(h.type)]);
+  if (world_.tracing())
+    world_.trace("node " + std::to_string(index_) + " gets " + kTypes[static_cast<size_t>(h.type)] + " session " +
+                 std::to_string(raw(h.session) % 10000) + " epoch " + std::to_string(h.epoch) + " seq " +
+                 std::to_string(h.seq) + " task " + std::to_string(raw(h.task)) + " bytes " + std::to_string(h.length));
   landed_.insert({raw(h.session), h.epoch, h.seq});
 }
 

@@ -172,7 +172,8 @@ void Simulation::settle_phase() {
   tasks_left = 0;
   uint64_t bound = 2 * kSecond;
   for (const NodeSettings& s : plan_.settings)
-    bound = std::max<uint64_t>(bound, (s.task_timeout_ms + 3ull * s.lease_ms + 2ull * s.connect_timeout_ms) * kMs + 2 * kSecond);
+    bound = std::max<uint64_t>(
+        bound, (s.task_timeout_ms + 3ull * s.lease_ms + 2ull * s.connect_timeout_ms) * kMs + 2 * kSecond);
   if (run_until([this] { return all_quiet(); }, bound, 3'000'000) || world_.failed()) return;
   std::string open;
   for (const auto& node : nodes_)

@@ -6,7 +6,9 @@
 namespace sluice::sim {
 namespace {
 constexpr uint64_t kLongLate = 80 * kMs;  // how late a message whose op failed may still arrive
-constexpr std::byte kPoison{0xD7};        // in a receive that the device has
+constexpr uint64_t kHang = 300 * kMs;     // how long a device tries to reach what is gone
+constexpr uint64_t kReconnect = 50 * kUs, kConnect = 30 * kMs;
+constexpr std::byte kPoison{0xD7};  // in a receive that the device has
 }  // namespace
 
 SimQueue::SimQueue(Wires* wires, QueueWatch* watch, const QueueParams& params, bool control, uint32_t index)
@@ -114,8 +116,8 @@ uint32_t SimQueue::post(std::span<const Op> ops) noexcept {
 }
 
 void SimQueue::launch(const Op& op) {
-  const auto f =
-      std::make_shared<Flight>(Flight{this, number_, 0, op.cookie, op.path, op.addr0, op.bytes0, {}, true, false});
+  const auto f = std::make_shared<Flight>(
+      Flight{this, number_, 0, op.cookie, op.path, op.addr0, op.bytes0, {}, true, false, world_.now() + kConnect});
   out_[op.cookie] = f;
   Path* path = find(op.path);
   if (path == nullptr) {
@@ -194,9 +196,10 @@ void SimQueue::land(Wires* wires, const FlightRef& f) {
   World& world = *wires->world;
   SimQueue* to = wires->find(f->to);
   if (to != nullptr && (!world.plan.connected || to->leads_to(f->source))) return to->arrive(f);
+  if (to != nullptr && world.now() < f->give_up) return land_at(wires, f, world.now() + kReconnect);
   f->lands = false;  // there is nobody
-  if (f->from == nullptr || (world.plan.dead_hang && !world.plan.closes_paths)) return;
-  f->from->finish_after(f, f->from->latency(), Code::kPeerDead);
+  if (f->from == nullptr) return;
+  f->from->finish_after(f, world.plan.dead_hang ? kHang : f->from->latency(), Code::kPeerDead);
 }
 
 void SimQueue::arrive(const FlightRef& f) {

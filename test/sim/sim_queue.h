@@ -39,6 +39,7 @@ struct Flight {
   uint32_t bytes;
   std::vector<std::byte> copy;  ///< Once the op is complete: the buffer may change.
   bool lands = true, landed = false;
+  uint64_t give_up;  ///< Until then the other end may still connect its path.
   std::span<const std::byte> data() const noexcept {
     return copy.empty() ? std::span{addr, bytes} : std::span<const std::byte>{copy};
   }
