@@ -60,7 +60,7 @@ class Control final : public Agent {
 
  private:
   friend struct SimPeek;  // test/sim: the simulator looks, and changes nothing
-  struct Pool {  // the receives of one worker
+  struct Pool {           // the receives of one worker
     explicit Pool(uint32_t max_sessions) : share(max_sessions) {}
     GrantShare share;
     uint32_t worker = 0, capacity = 0, extents = 0;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/lane.h"
+#include "agent/messages.h"
 #include "agent/port_rings.h"
 #include "base/ids.h"
 #include "proto/credit.h"
