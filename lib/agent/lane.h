@@ -2,6 +2,7 @@
 /// A lane: one path to a peer's worker, with its session, credit and tasks, and what the peer may place through it.
 ///
 /// Model    Tasks wait in submission order, at most kActive of them partly sent at a time, served round robin.
+///          At most RxTasks::kMaxTasks writes of several messages are not final: the peer has room for so many.
 ///          Responses to the peer's reads are served before tasks. Messages are staged (slot filled, credit reserved)
 ///          and then posted; what a post refuses stays staged, in order.
 /// Threads  Made by the service thread, owned by its worker from kOpenLane to kLaneClosed.
@@ -49,7 +50,7 @@ struct Task {
   PortRings* port = nullptr;
   uint32_t generation = 1;
   uint32_t buffer = 0, chunk = 0;
-  uint32_t next = kNoTask;                    ///< In the queued, active or abort list.
+  uint32_t next = kNoTask, prev = kNoTask;    ///< In the queued, active or abort list.
   uint32_t older = kNoTask, newer = kNoTask;  ///< All tasks of the lane, by age.
   uint32_t waited_us = 0;
   LaneId lane{};
@@ -57,10 +58,11 @@ struct Task {
   State state = State::kFree;
   bool read = false;
   bool abort_sent = false;
+  bool spread = false;   ///< Counted in Lane::spread.
   Code why = Code::kOk;  ///< The code it will end with, when it is being given up.
 };
 
-/// A singly linked queue of tasks through Task::next.
+/// A queue of tasks through Task::next and prev.
 struct TaskList {
   uint32_t head = kNoTask, tail = kNoTask, count = 0;
 };
@@ -116,6 +118,7 @@ struct Lane {
   TaskList queued, active, aborts;
   uint32_t packs = kNoTask;  ///< Sent and not acknowledged; linked through older and newer.
   uint32_t oldest = kNoTask, newest = kNoTask, tasks = 0;
+  uint32_t spread = 0;  ///< Writes of several messages from the first on; the peer keeps an entry for each (RxTasks).
   std::array<Staged, kMaxBurst> staged;
   uint32_t staged_count = 0;
   uint64_t wait_since = 0, probe_at = 0, probe_every = 0;

@@ -237,8 +237,10 @@ uint32_t Worker::take_submissions() noexcept {
   std::array<Submission, kMaxBurst> in;
   for (uint32_t i = 0; i < ports; ++i) {
     PortRings* port = ports_[(next_port_ + i) % ports];
+    if (!port->cancels(p_.id).empty()) [[unlikely]]
+      work += take_cancels(port);
     const uint32_t room = std::min<uint32_t>(kMaxBurst, (p_.max_tasks - open_tasks_) / 2);  // half may be PACKs
-    if (room == 0) break;
+    if (room == 0) continue;  // the cancels of the others make room
     const uint32_t n = port->submissions(p_.id).take({in.data(), room});
     for (uint32_t k = 0; k < n; ++k) admit(port, in[k]);
     work += n;
@@ -250,8 +252,9 @@ uint32_t Worker::take_submissions() noexcept {
 void Worker::admit(PortRings* port, const Submission& s) noexcept {
   Lane* lane = lane_at(s.lane);
   const bool live = lane != nullptr && lane->params.generation == s.lane_generation;
-  if (s.op == SubmitOp::kCancel) {
-    if (live) cancel(*lane, port, s);
+  if (port->cancelled(s.phase)) [[unlikely]] {  // meanwhile, and its cancel may be over
+    (void)port->completions(p_.id).put(TaskDone{s.ref, 0, TaskEnd::kCancelled, Code::kCancelled, 0});
+    WorkerStats::add(stats_.tasks_cancelled, 1);
     return;
   }
   if (!live || lane->state != Lane::State::kOpen) {
@@ -275,7 +278,7 @@ void Worker::admit(PortRings* port, const Submission& s) noexcept {
   task.phase = s.phase;
   task.state = Task::State::kQueued;
   task.read = s.op == SubmitOp::kRead;
-  task.abort_sent = false;
+  task.abort_sent = task.spread = false;
   task.why = Code::kOk;
   task.older = lane->newest;
   task.newer = kNoTask;
@@ -286,15 +289,6 @@ void Worker::admit(PortRings* port, const Submission& s) noexcept {
   ++open_tasks_;
   watch(*lane);
   list(*lane);
-}
-
-void Worker::cancel(Lane& lane, PortRings* port, const Submission& s) noexcept {
-  for (uint32_t index = lane.oldest; index != kNoTask;) {
-    const Task& task = tasks_[index];
-    const uint32_t next = task.newer;
-    if (task.port == port && (task.ref & s.ref_mask) == s.ref) give_up(lane, index, Code::kCancelled);
-    index = next;
-  }
 }
 
 // End a task early: at once when nothing of it can move, else when the peer has confirmed that nothing moves any more.
@@ -333,6 +327,7 @@ void Worker::finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept
   (task.older == kNoTask ? lane.oldest : tasks_[task.older].newer) = task.newer;
   (task.newer == kNoTask ? lane.newest : tasks_[task.newer].older) = task.older;
   --lane.tasks;
+  if (task.spread) --lane.spread;
   free_task(index);
 }
 

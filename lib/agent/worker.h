@@ -84,7 +84,7 @@ class Worker final : public Agent {
   uint32_t clear_jobs(Lane& lane, uint64_t buffer, uint32_t most) noexcept;
   uint32_t take_submissions() noexcept;
   void admit(PortRings* port, const Submission& s) noexcept;
-  void cancel(Lane& lane, PortRings* port, const Submission& s) noexcept;
+  uint32_t take_cancels(PortRings* port) noexcept;
   void leave_port(Lane& lane, const PortRings* port) noexcept;
   void complete(Task& task, TaskEnd end, Code code) noexcept;
   void flush_done() noexcept;
@@ -114,6 +114,7 @@ class Worker final : public Agent {
   uint64_t room_in(const Lane& lane) const noexcept;
   TaskId task_id(uint32_t index) const noexcept { return TaskId{uint64_t{tasks_[index].generation} << 32 | index}; }
   void activate(Lane& lane) noexcept;
+  bool may_activate(const Lane& lane) const noexcept;
   void stage(Lane& lane) noexcept;
   bool stage_message(Lane& lane, MsgHeader& header, const std::byte* payload) noexcept;
   bool stage_job(Lane& lane) noexcept;

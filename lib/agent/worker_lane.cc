@@ -10,6 +10,7 @@ constexpr uint32_t kClearBurst = 64;  // reads refused in one turn: each is a me
 
 void Worker::push(TaskList& list, uint32_t index) noexcept {
   tasks_[index].next = kNoTask;
+  tasks_[index].prev = list.tail;
   (list.tail == kNoTask ? list.head : tasks_[list.tail].next) = index;
   list.tail = index;
   ++list.count;
@@ -17,21 +18,15 @@ void Worker::push(TaskList& list, uint32_t index) noexcept {
 
 uint32_t Worker::pop(TaskList& list) noexcept {
   const uint32_t index = list.head;
-  list.head = tasks_[index].next;
-  if (list.head == kNoTask) list.tail = kNoTask;
-  --list.count;
+  unlink(list, index);
   return index;
 }
 
 void Worker::unlink(TaskList& list, uint32_t index) noexcept {
-  uint32_t before = kNoTask;
-  for (uint32_t at = list.head; at != kNoTask; before = at, at = tasks_[at].next) {
-    if (at != index) continue;
-    (before == kNoTask ? list.head : tasks_[before].next) = tasks_[at].next;
-    if (list.tail == at) list.tail = before;
-    --list.count;
-    return;
-  }
+  const Task& task = tasks_[index];
+  (task.prev == kNoTask ? list.head : tasks_[task.prev].next) = task.next;
+  (task.next == kNoTask ? list.tail : tasks_[task.next].prev) = task.prev;
+  --list.count;
 }
 
 void Worker::list(Lane& lane) noexcept {
@@ -143,6 +138,21 @@ void Worker::end_all(Lane& lane) noexcept {
     lane.packs = tasks_[pack].newer;
     free_task(pack);
   }
+}
+
+// One in a turn: each looks at every task of its lane. What of the batch comes later bears the mark of its phase.
+uint32_t Worker::take_cancels(PortRings* port) noexcept {
+  Cancel cancel{};
+  if (port->cancels(p_.id).take({&cancel, 1}) == 0) return 0;
+  Lane* lane = lane_at(cancel.lane);
+  if (lane == nullptr || lane->params.generation != cancel.lane_generation) return 1;
+  for (uint32_t index = lane->oldest; index != kNoTask;) {
+    const Task& task = tasks_[index];
+    const uint32_t next = task.newer;
+    if (task.port == port && (task.ref & cancel.ref_mask) == cancel.ref) give_up(*lane, index, Code::kCancelled);
+    index = next;
+  }
+  return 1;
 }
 
 // The port goes away: its tasks are given up, and those that cannot end yet end without telling anybody. Their bytes

@@ -32,8 +32,18 @@ uint32_t Worker::send(Lane& lane) noexcept {
 
 void Worker::activate(Lane& lane) noexcept {
   const uint32_t index = pop(lane.queued);
-  tasks_[index].state = Task::State::kActive;
+  Task& task = tasks_[index];
+  task.state = Task::State::kActive;
+  task.spread = !task.read && task.length > room_in(lane);
+  if (task.spread) ++lane.spread;
   push(lane.active, index);
+}
+
+// Whether the peer has room for what is at the head of the queue. It forgets a write of several messages when it has
+// all of it, which is known here when it has acknowledged.
+bool Worker::may_activate(const Lane& lane) const noexcept {
+  const Task& task = tasks_[lane.queued.head];
+  return lane.spread < RxTasks::kMaxTasks || task.read || task.length <= room_in(lane);
 }
 
 void Worker::stage(Lane& lane) noexcept {
@@ -47,7 +57,8 @@ void Worker::stage(Lane& lane) noexcept {
       more = stage_pack(lane);
       lane.packed = true;  // turn about with tasks that take several messages
     } else {
-      while (lane.active.count < Lane::kActive && lane.queued.count != 0 && !packs(tasks_[lane.queued.head]))
+      while (lane.active.count < Lane::kActive && lane.queued.count != 0 && !packs(tasks_[lane.queued.head]) &&
+             may_activate(lane))
         activate(lane);
       if (lane.active.count == 0) break;
       more = stage_task(lane, lane.active.head);
@@ -145,6 +156,7 @@ bool Worker::stage_pack(Lane& lane) noexcept {
     bytes += sizeof(PackRecord) + task.length;
   }
   if (n < 2 || free_task_ == kNoTask) {
+    if (!may_activate(lane)) return false;
     activate(lane);
     return stage_task(lane, lane.active.head);
   }
@@ -168,7 +180,7 @@ bool Worker::stage_pack(Lane& lane) noexcept {
     index = task.next;
   }
   lane.queued.head = tasks_[last].next;
-  if (lane.queued.head == kNoTask) lane.queued.tail = kNoTask;
+  (lane.queued.head == kNoTask ? lane.queued.tail : tasks_[lane.queued.head].prev) = kNoTask;
   lane.queued.count -= n;
   tasks_[last].next = kNoTask;
   MsgHeader h{};

@@ -40,7 +40,8 @@ class Port {
   /// Status of task @p index, in order of submission. @return kStale, kOutOfRange.
   virtual Code status(BatchHandle batch, uint32_t index, TaskStatus* out) const noexcept = 0;
   virtual Code status(BatchHandle batch, BatchStatus* out) const noexcept = 0;
-  /// Ask that the open tasks of @p batch end early; each ends kCancelled or as it would have. @return kStale.
+  /// Ask that the open tasks of @p batch end early; each ends kCancelled or as it would have. @return kStale, kAgain
+  /// (too many cancels under way, or more than 64 peers: call again).
   virtual Code cancel(BatchHandle batch) noexcept = 0;
   /// Give the batch back. @return kBusy while it is not final (nothing changes), kStale.
   virtual Code release(BatchHandle batch) noexcept = 0;

@@ -193,11 +193,11 @@ bool PortImpl::push_one(Batch& batch, uint32_t batch_index) noexcept {
   ++with_peer;
   task.phase = free_phases_.back();
   free_phases_.pop_back();
+  rings_->set_cancelled(task.phase, false);
   staged.items[staged.count++] = Submission{ref_of(batch_index, batch.generation, batch.pushed),
                                             task.local,
                                             task.offset,
                                             task.length,
-                                            0,
                                             task.buffer,
                                             LaneId{raw(task.peer)},
                                             task.generation,
@@ -342,27 +342,28 @@ Code PortImpl::cancel(BatchHandle handle) noexcept {
     std::erase(queue_, index);
     push(index);
   }
-  flush_staged();
-  // One message to each lane that has tasks of the batch; lanes are few, and the agents look through them once.
-  std::array<PeerId, 64> told;
-  size_t peers = 0;
+  // One message to each lane that has tasks of the batch, after a mark on each task that may not be there yet.
+  std::array<const TaskSlot*, 64> lanes;
+  size_t count = 0;
+  Code code = Code::kOk;
   for (uint32_t i = 0; i < batch->pushed; ++i) {
     const TaskSlot& task = batch->tasks[i];
-    if (task.state > TaskState::kWaiting ||
-        std::find(told.begin(), told.begin() + peers, task.peer) != told.begin() + peers)
-      continue;
-    if (peers == told.size()) return Code::kAgain;
-    told[peers++] = task.peer;
-    Submission s{};
-    s.ref = ref_of(index, batch->generation, 0);
-    s.ref_mask = kBatchBits;
-    s.lane = LaneId{raw(task.peer)};
-    s.lane_generation = task.generation;
-    s.op = SubmitOp::kCancel;
-    for (uint16_t w = 0; w < task.lanes; ++w)
-      if (!rings_->submissions(WorkerId{w}).put(s)) return Code::kAgain;
+    if (task.state > TaskState::kWaiting) continue;
+    rings_->set_cancelled(task.phase, true);
+    const auto same = [&](const TaskSlot* t) { return t->peer == task.peer && t->generation == task.generation; };
+    if (std::any_of(lanes.begin(), lanes.begin() + count, same)) continue;
+    if (count == lanes.size())
+      code = Code::kAgain;
+    else
+      lanes[count++] = &task;
   }
-  return Code::kOk;
+  for (size_t i = 0; i < count; ++i) {
+    const Cancel c{
+        ref_of(index, batch->generation, 0), kBatchBits, LaneId{raw(lanes[i]->peer)}, lanes[i]->generation, {}};
+    for (uint16_t w = 0; w < lanes[i]->lanes; ++w)
+      if (!rings_->cancels(WorkerId{w}).put(c)) code = Code::kAgain;
+  }
+  return code;
 }
 
 Code PortImpl::release(BatchHandle handle) noexcept {

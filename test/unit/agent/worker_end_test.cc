@@ -84,6 +84,41 @@ TEST_F(WorkerEnd, CancelQueued) {
   EXPECT_EQ(d.end, TaskEnd::kCancelled);
 }
 
+TEST_F(WorkerEnd, ACancelThatComesBeforeItsTaskEndsIt) {
+  open_all();
+  port_.set_cancelled(5, true);
+  cancel(5);
+  turn();
+  write(5);
+  write(6);
+  turns(2);
+  EXPECT_EQ(only_done().end, TaskEnd::kCancelled);
+  ASSERT_EQ(queue_.sent.size(), 1u);
+}
+
+TEST_F(WorkerEnd, CancelWorksWhileTheTaskTableIsFull) {
+  open_all(0);
+  constexpr uint32_t kTasks = 200;
+  for (uint32_t i = 0; i < kTasks; ++i) {
+    write(i);
+    if (i < kTasks / 2) turn();
+  }
+  turns(4);
+  ASSERT_FALSE(port_.submissions(WorkerId{0}).empty()) << "the table is not full";
+  for (uint16_t phase = 0; phase < port_.max_open(); ++phase) port_.set_cancelled(phase, true);
+  ASSERT_TRUE(port_.cancels(WorkerId{0}).put(Cancel{0, 0, LaneId{0}, generation_, {}}));
+  size_t ended = 0;
+  for (int i = 0; i < 10; ++i) {
+    turn();
+    for (const TaskDone& d : done()) {
+      EXPECT_EQ(d.end, TaskEnd::kCancelled);
+      ++ended;
+    }
+  }
+  EXPECT_EQ(ended, kTasks);
+  EXPECT_TRUE(queue_.sent.empty());
+}
+
 TEST_F(WorkerEnd, CancelHalfSentEndsWhenThePeerConfirms) {
   open_all(1);
   write(1, 3 * kRoom);

@@ -4,7 +4,7 @@ namespace sluice::test {
 
 WorkerRig::WorkerRig() : queue_(kTx, kRx), rx_(make_pool(1, kRx, kSlot)), tx_(make_pool(1, kTx, kSlot)) {
   fake_now = 1000;
-  EXPECT_TRUE(inbox_.open(1024).ok() && control_.open(2048).ok() && port_.open(1, 128, 64).ok());
+  EXPECT_TRUE(inbox_.open(1024).ok() && control_.open(2048).ok() && port_.open(1, 256, 64).ok());
   WorkerParams p;
   p.queue = &queue_;
   p.rx_pool = rx_.get();

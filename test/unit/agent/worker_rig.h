@@ -87,19 +87,14 @@ class WorkerRig : public ::testing::Test {
     s.length = length;
     s.buffer = 1;
     s.lane_generation = generation_;
-    s.phase = static_cast<uint16_t>(ref);
+    s.phase = static_cast<uint16_t>(ref % port_.max_open());
     s.op = op;
     ASSERT_TRUE(port_.submissions(WorkerId{0}).put(s));
   }
   void write(uint64_t ref, uint64_t length = 64) { submit(SubmitOp::kWrite, ref, length); }
   void read(uint64_t ref, uint64_t length = 64) { submit(SubmitOp::kRead, ref, length); }
   void cancel(uint64_t ref) {
-    Submission s{};
-    s.ref = ref;
-    s.ref_mask = kAll;
-    s.lane_generation = generation_;
-    s.op = SubmitOp::kCancel;
-    ASSERT_TRUE(port_.submissions(WorkerId{0}).put(s));
+    ASSERT_TRUE(port_.cancels(WorkerId{0}).put(Cancel{ref, kAll, LaneId{0}, generation_, {}}));
   }
   std::vector<TaskDone> done() {
     std::vector<TaskDone> all;

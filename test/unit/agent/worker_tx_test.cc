@@ -1,4 +1,6 @@
 // The sending half of a worker: prefixes of posts, failed sends, credit that is short.
+#include <set>
+
 #include "worker_rig.h"
 
 namespace sluice::test {
@@ -202,6 +204,35 @@ TEST_F(WorkerTx, ATaskOfAPackIsNotAcknowledgedByItself) {
   ack(task(0), header(0).length);
   turn();
   EXPECT_EQ(done().size(), 2u);
+}
+
+// The peer keeps an entry for each write of several messages until it has all of it, which an acknowledgement says.
+TEST_F(WorkerTx, NoMoreWritesOfSeveralMessagesAreOutThanThePeerHasRoomFor) {
+  constexpr uint32_t kTasks = RxTasks::kMaxTasks + 10;
+  open_all(kCeiling);
+  for (uint32_t i = 0; i < kTasks; ++i) write(i, 2 * kRoom);
+  for (uint32_t slots = kCeiling; slots < 3 * kTasks; slots += kCeiling / 2) {
+    grant(slots);
+    turns(20);
+  }
+  std::set<uint64_t> begun;
+  for (size_t i = 0; i < queue_.sent.size(); ++i) begun.insert(task(i));
+  EXPECT_EQ(begun.size(), RxTasks::kMaxTasks);
+  EXPECT_EQ(queue_.sent.size(), 2 * RxTasks::kMaxTasks);
+  const std::set<uint64_t> first = begun;
+  for (const uint64_t id : first) {
+    ack(id, 2 * kRoom);
+    turn();
+  }
+  turns(20);
+  for (size_t i = 0; i < queue_.sent.size(); ++i) begun.insert(task(i));
+  EXPECT_EQ(begun.size(), kTasks);
+  for (const uint64_t id : begun)
+    if (!first.contains(id)) ack(id, 2 * kRoom);
+  turns(2);
+  EXPECT_EQ(done().size(), kTasks);
+  EXPECT_EQ(lane_->spread, 0u);
+  EXPECT_TRUE(told(ToControl::Kind::kViolation).empty());
 }
 
 TEST_F(WorkerTx, AGrantBeyondTheCeilingIsAViolation) {

@@ -38,12 +38,8 @@ class PortAlone : public ::testing::TestWithParam<uint16_t> {
     std::vector<std::pair<uint16_t, Submission>> all;
     for (uint16_t w = 0; w < GetParam(); ++w) {
       Submission s;
-      while (rings_->submissions(WorkerId{w}).take({&s, 1}) == 1) {
-        if (s.op == SubmitOp::kCancel)
-          ++cancels_;
-        else
-          all.emplace_back(w, s);
-      }
+      while (rings_->submissions(WorkerId{w}).take({&s, 1}) == 1) all.emplace_back(w, s);
+      for (Cancel c; rings_->cancels(WorkerId{w}).take({&c, 1}) == 1;) ++cancels_;
     }
     return all;
   }
@@ -88,6 +84,27 @@ TEST_P(PortAlone, MoreTasksThanTheRingsHoldGoOnInOrder) {
   EXPECT_TRUE(status(batch).ok());
   for (const uint32_t n : times) EXPECT_EQ(n, 1u);
   EXPECT_TRUE(table_.remove(handle_).ok()) << "no use is left";
+}
+
+TEST_P(PortAlone, CancelsTakeNoRoomFromTasksAndMarkWhatIsOnItsWay) {
+  BatchHandle one, two;
+  ASSERT_EQ(port_->allocate_batch(8, &one), Code::kOk);
+  ASSERT_EQ(port_->allocate_batch(4, &two), Code::kOk);
+  ASSERT_EQ(submit(one, 4), Code::kOk);
+  for (uint32_t i = 0; i < kRing; ++i) ASSERT_EQ(port_->cancel(one), Code::kOk);
+  ASSERT_EQ(submit(two, 4), Code::kOk);
+  ASSERT_EQ(port_->cancel(two), Code::kOk);
+  const auto all = take();
+  EXPECT_EQ(all.size(), 8u) << "some waited behind cancels";
+  EXPECT_EQ(cancels_, (kRing + 1) * GetParam());
+  for (const auto& s : all) EXPECT_TRUE(rings_->cancelled(s.second.phase));
+  for (const auto& s : all) end(s, TaskEnd::kCancelled, Code::kCancelled);
+  while (port_->poll() != 0) {}
+  EXPECT_EQ(status(two).cancelled, 4u);
+  ASSERT_EQ(port_->release(one), Code::kOk);
+  ASSERT_EQ(port_->allocate_batch(8, &one), Code::kOk);
+  ASSERT_EQ(submit(one, 8), Code::kOk);
+  for (const auto& s : take()) EXPECT_FALSE(rings_->cancelled(s.second.phase)) << "a mark of an earlier task";
 }
 
 TEST_P(PortAlone, ACancelEndsQueuedTasksAtOnceAndAsksForTheRest) {
