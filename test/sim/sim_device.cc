@@ -58,7 +58,7 @@ Status SimDriver::probe(std::string_view, std::vector<DeviceInfo>* out) {
   return Code::kOk;
 }
 
-Status SimDriver::open(const DeviceInfo& info, std::unique_ptr<Device>* out) {
+Status SimDriver::open(const DeviceInfo& info, const DeviceUse&, std::unique_ptr<Device>* out) {
   *out = std::make_unique<SimDevice>(wires_, watch_, info, made_);
   return Code::kOk;
 }

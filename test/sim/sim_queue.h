@@ -142,7 +142,7 @@ class SimDriver final : public Driver {
       : wires_(wires), watch_(watch), made_(std::move(made)) {}
   std::string_view name() const noexcept override { return "sim"; }
   Status probe(std::string_view provider, std::vector<DeviceInfo>* out) override;
-  Status open(const DeviceInfo& info, std::unique_ptr<Device>* out) override;
+  Status open(const DeviceInfo& info, const DeviceUse& use, std::unique_ptr<Device>* out) override;
 
  private:
   Wires* const wires_;
