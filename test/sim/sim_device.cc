@@ -22,7 +22,7 @@ class SimDevice final : public Device {
   const DeviceCaps& caps() const noexcept override { return caps_; }
   Status reg(Region& region, uint16_t index, bool) override {
     if (watch_->running() && wires_->world->hit(Fault::kNoExtent)) return Code::kNoMemory;
-    region.keys(index).push_back({0, region.bytes(), 1, 0, nullptr});
+    region.keys(index).push_back({0, region.bytes(), 1, 0, 0, nullptr});
     ++registered_;
     return Code::kOk;
   }
