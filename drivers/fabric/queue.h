@@ -82,6 +82,7 @@ class FabricQueue final : public Queue {
     uint32_t outstanding;
     uint32_t peer;  // in peers_
     PathId path;
+    uint32_t life;  // which connect() of the path it is of
     bool closing;
   };
   /// One entry of the address table.
@@ -127,6 +128,7 @@ class FabricQueue final : public Queue {
   std::vector<Record> records_;        // tx_depth_ of sends, then rx_depth_ of receives
   std::vector<fi_context2> contexts_;  // empty unless the provider asks for them
   std::vector<uint32_t> paths_;        // PathId to route
+  std::vector<uint32_t> lives_;        // of each path, how often it was connected
   std::vector<Route> routes_;          // twice as many as paths: a closed one stays until its ops are home
   std::vector<Peer> peers_;
   std::vector<uint32_t> free_routes_;

@@ -86,6 +86,7 @@ void FabricQueue::make_tables(uint32_t max_paths) {
   free_rx_ = tx_depth_;
   if ((info_->mode & (FI_CONTEXT | FI_CONTEXT2)) != 0) contexts_.resize(count);
   paths_.assign(max_paths, kNone);
+  lives_.assign(max_paths, 0);
   routes_.resize(2ULL * max_paths);
   free_routes_.reserve(routes_.size());
   for (uint32_t i = static_cast<uint32_t>(routes_.size()); i-- > 0;) free_routes_.push_back(i);
@@ -158,7 +159,7 @@ Status FabricQueue::connect(PathId path, std::span<const std::byte> peer) {
   ++peers_[entry].routes;
   const uint32_t route = free_routes_.back();
   free_routes_.pop_back();
-  routes_[route] = {peers_[entry].address, 0, entry, path, false};
+  routes_[route] = {peers_[entry].address, 0, entry, path, ++lives_[id], false};
   paths_[id] = route;
   return Code::kOk;
 }
@@ -171,10 +172,14 @@ Code FabricQueue::close(PathId path) noexcept {
   return Code::kOk;
 }
 
+// The life that was connected last: an earlier one's peer may only be stopped, and still read what was posted to it.
 void FabricQueue::peer_gone(PathId path) noexcept {
+  if (raw(path) >= lives_.size()) return;
   for (uint32_t i = 0; i < tx_depth_; ++i) {
     Record& record = records_[i];
-    if (record.state != State::kPosted || record.route == kNone || routes_[record.route].path != path) continue;
+    if (record.state != State::kPosted || record.route == kNone || routes_[record.route].path != path ||
+        routes_[record.route].life != lives_[raw(path)])
+      continue;
     record.lost = !contexts_.empty();
     complete_here(i, Code::kPeerDead);
     if (!record.lost) ++record.generation;  // a completion that still comes is none of ours

@@ -18,7 +18,7 @@ Control::Control(const ControlParams& params) : p_(params), gate_(params.idle_po
   next_work_.reserve(size_t{p_.max_peers} * workers);
   ports_.reserve(1024);
   unsent_.reserve(p_.tx_pool->live_slots());
-  refill_.reserve(p_.queue->depth().rx + kMaxBurst);
+  refill_.reserve(2 * size_t{p_.queue->depth().rx});  // a queue's worth from the pool, and one that comes back
   waiters_.reserve(1024);
   for (uint32_t w = 0; w < workers; ++w) {
     pools_.push_back(std::make_unique<Pool>(p_.max_peers));

@@ -53,7 +53,7 @@ uint32_t Control::frames_to_take() const noexcept {
 // Receives stay posted for every session's window; new slots are posted as extents come.
 void Control::post_receives() noexcept {
   Slot slot;
-  while (refill_.size() < refill_.capacity() && p_.rx_pool->get({&slot, 1}) == 1) refill_.push_back(slot);
+  while (refill_.size() < p_.queue->depth().rx && p_.rx_pool->get({&slot, 1}) == 1) refill_.push_back(slot);
   size_t done = 0;
   std::array<RecvBuf, kMaxBurst> bufs;
   while (done < refill_.size()) {
@@ -234,7 +234,7 @@ void Control::on_drain_ack(Session& s, const Frame& f) noexcept {
 void Control::on_notify(Session& s, const Frame& f) noexcept {
   Notify notify;
   if (parse_notify(f.payload, &notify) != Code::kOk) return fault(s, Code::kBadFrame);
-  if (p_.notifies->put(s.params.peer, s.params.generation, notify.name, notify.message)) {
+  if (p_.notifies->put(peers_[raw(s.params.peer)]->name, notify.name, notify.message)) {
     ControlStats::add(stats_.notifies_received, 1);
     return;
   }

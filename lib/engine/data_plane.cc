@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstdio>
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "meta/message.h"
 #include "proto/msg_header.h"
 #include "xport/registry.h"
 
@@ -41,8 +41,11 @@ Status driver_of(const std::string& transport, std::string_view* driver) {
   return {Code::kNotFound, "transport '" + transport + "' is not known; known: " + list};
 }
 
-std::atomic<uint32_t> g_extent_number{0};
+std::atomic<uint64_t> g_extent_number{0};
 }  // namespace
+
+// EAL takes 20 characters: 13 digits, which no process uses up.
+std::string extent_name(uint64_t number) { return "sluice_" + std::to_string(number); }
 
 uint64_t tsc_now() noexcept { return rte_rdtsc(); }
 
@@ -152,10 +155,9 @@ Status DataPlane::open_queues(const NodeSettings& settings) {
 }
 
 Status DataPlane::make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_ptr<Extent>* out) {
-  char name[24];
-  std::snprintf(name, sizeof name, "sluice_%u", g_extent_number.fetch_add(1) % 1000000u);
+  const std::string name = extent_name(g_extent_number.fetch_add(1));
   std::unique_ptr<Extent> made;
-  if (Status s = Extent::make(region_kind_, name, slots, slot_bytes, &made); !s.ok()) return s;
+  if (Status s = Extent::make(region_kind_, name.c_str(), slots, slot_bytes, &made); !s.ok()) return s;
   hugepages_ = hugepages_ || made->region().kind() == RegionKind::kHuge;
   if (device_->caps().needs_local_reg) {
     if (Status s = device_->reg(made->region(), 0, false); !s.ok()) return s;
@@ -205,7 +207,7 @@ Status DataPlane::open_mailboxes(const NodeSettings& settings) {
     if (Status s = to_worker_.back()->open(kMailbox); !s.ok()) return s;
     if (Status s = to_control_.back()->open(kMailbox); !s.ok()) return s;
   }
-  return notifies_.open(kInboxNotifies, frame_bytes_);
+  return notifies_.open(kInboxNotifies, frame_bytes_ + kMaxNameBytes);
 }
 
 void DataPlane::make_agents(const NodeSettings& settings, TickSource ticks) {

@@ -30,6 +30,9 @@ namespace sluice {
 inline constexpr uint32_t kCtrlSlotsPerSession = CtrlChannel::kWindow * 3 / 2;
 inline constexpr uint32_t kMaxExports = 4096;
 
+/// Of the mempool of the @p number-th extent of this process.
+std::string extent_name(uint64_t number);
+
 class DataPlane {
  public:
   /// The driver of the settings' transport, and the devices that it finds for their provider.

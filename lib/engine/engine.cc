@@ -150,7 +150,9 @@ Status Node::withdraw_segment(std::string_view name) {
     if (Status s = memory_.withdraw(name, &buffers); !s.ok()) return s;
   }
   for (const MemoryTable::Exported& buffer : buffers) {
-    service_->clear_buffer(buffer.id);
+    if (!service_->clear_buffer(buffer.id))
+      return {Code::kTimeout, "withdraw segment '" + std::string(name) +
+                                  "': an agent does not answer (is its lcore blocked?); its memory stays exported"};
     const std::lock_guard lock(lock_);
     memory_.forget(buffer.id);
   }
@@ -162,6 +164,7 @@ Status Node::open_segment(std::string_view node, std::string_view name, SegmentH
 }
 
 Status Node::segment_info(SegmentHandle segment, SegmentInfo* out) const {
+  const std::lock_guard lock(lock_);
   const OpenSegment* found = segments_.find(segment);
   if (found == nullptr) return {Code::kStale, "segment_info: the handle is not, or no longer, valid"};
   *out = {found->node, found->name, {}};
@@ -181,7 +184,7 @@ Status Node::open_port(std::unique_ptr<Port>* out) {
     return s;
   service_->add_port(rings.get());
   *out = std::make_unique<PortImpl>(std::move(rings), &memory_, &segments_, static_cast<uint32_t>(settings_.max_peers),
-                                    [this](PortRings* r) { service_->remove_port(r); });
+                                    [this](PortRings* r) { return service_ == nullptr || service_->remove_port(r); });
   return Code::kOk;
 }
 
@@ -210,8 +213,8 @@ Status Node::take_notifies(size_t max, std::vector<NotifyMessage>* out) {
   const std::lock_guard lock(notify_lock_);
   NotifyInbox::Item item;
   for (size_t i = 0; i < max && plane_->notifies().take(&item); ++i) {
-    out->push_back({service_->service().peer_name(item.peer, item.peer_generation),
-                    std::string(plane_->notifies().name(item)), std::string(plane_->notifies().message(item))});
+    out->push_back({std::string(plane_->notifies().peer(item)), std::string(plane_->notifies().name(item)),
+                    std::string(plane_->notifies().message(item))});
     plane_->notifies().done(item);
   }
   return Code::kOk;

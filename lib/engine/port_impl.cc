@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "base/log.h"
 
 namespace sluice {
 namespace {
@@ -15,8 +16,8 @@ constexpr uint64_t ref_of(uint32_t batch, uint16_t generation, uint32_t task) no
 constexpr uint32_t kPollBurst = 32;
 }  // namespace
 
-PortImpl::PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, const SegmentTable* segments,
-                   uint32_t max_peers, std::function<void(PortRings*)> on_close)
+PortImpl::PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, SegmentTable* segments,
+                   uint32_t max_peers, std::function<bool(PortRings*)> on_close)
     : rings_(std::move(rings)),
       memory_(memory),
       segments_(segments),
@@ -24,12 +25,20 @@ PortImpl::PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, 
       per_peer_(max_peers, 0),
       staged_(rings_->workers()),
       per_peer_limit_(rings_->max_open() / 4 * 3) {
+  segments_->add_reader(&reader_);
   for (uint32_t i = rings_->max_open(); i-- > 0;) free_phases_.push_back(static_cast<uint16_t>(i));
   for (uint32_t i = PortRings::kNotifies; i-- > 0;) free_notifies_.push_back(i);
 }
 
 PortImpl::~PortImpl() {
-  on_close_(rings_.get());
+  segments_->remove_reader(&reader_);
+  if (!on_close_(rings_.get())) {
+    log_error(
+        "port",
+        "an agent does not answer (is its lcore blocked?): the port's rings and the memory of its tasks stay in use");
+    (void)rings_.release();
+    return;
+  }
   for (Batch& batch : batches_)
     for (uint32_t i = 0; batch.used && i < batch.count; ++i)
       if (batch.tasks[i].state <= TaskState::kWaiting) batch.tasks[i].use->uses.fetch_sub(1);
@@ -138,6 +147,7 @@ Code PortImpl::submit(BatchHandle handle, std::span<const Request> requests, uin
     snapshot_ = memory_->snapshot();
     last_span_ = nullptr;
   }
+  const SegmentReader::Section reading(reader_, *segments_);
   last_open_ = nullptr;  // looked up once in each call
   const uint32_t first = batch->count;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -220,6 +230,7 @@ void PortImpl::flush_staged() noexcept {
 Code PortImpl::attach_notify(BatchHandle handle, SegmentHandle segment, std::string_view name,
                              std::string_view message) noexcept {
   Batch* batch = find(handle);
+  const SegmentReader::Section reading(reader_, *segments_);
   const OpenSegment* to = segments_->find(segment);
   if (batch == nullptr || to == nullptr) return Code::kStale;
   if (batch->notify != NotifyState::kNone) return Code::kExists;

@@ -21,9 +21,10 @@ namespace sluice {
 
 class PortImpl final : public Port {
  public:
-  /// @p on_close is called by the destructor; it takes the rings out of the agents' hands and returns when they are.
-  PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, const SegmentTable* segments,
-           uint32_t max_peers, std::function<void(PortRings*)> on_close);
+  /// @p on_close is called by the destructor; it takes the rings out of the agents' hands and returns when they are. If
+  /// it says that they are not, the rings are left to them for good.
+  PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, SegmentTable* segments, uint32_t max_peers,
+           std::function<bool(PortRings*)> on_close);
   ~PortImpl() override;
 
   Code allocate_batch(uint32_t max_tasks, BatchHandle* batch) noexcept override;
@@ -82,11 +83,12 @@ class PortImpl final : public Port {
 
   std::unique_ptr<PortRings> rings_;
   const MemoryTable* memory_;
-  const SegmentTable* segments_;
-  std::function<void(PortRings*)> on_close_;
+  SegmentTable* segments_;
+  std::function<bool(PortRings*)> on_close_;
   std::shared_ptr<const MemorySnapshot> snapshot_;
   uint64_t snapshot_version_ = 0;
   const MemorySpan* last_span_ = nullptr;
+  SegmentReader reader_;
   SegmentHandle last_segment_{};
   const OpenSegment* last_open_ = nullptr;
 

@@ -2,17 +2,18 @@
 /// Open segments of other nodes, as ports see them.
 ///
 /// Model    An entry is immutable once it is published, but for alive, which the service thread clears when the peer is
-///          lost. A closed entry's handle is stale; its memory stays until the table goes, since a port may be reading
-///          it.
+///          lost. A closed entry's handle is stale; it is freed when no port that may have seen it is still reading.
 ///          Opening the same segment of the same life of a peer again gives the same entry.
-/// Threads  find: any thread, lock-free. The rest: under the node's lock.
+/// Threads  find: under the lock, or in a reader's section: any thread, lock-free. The rest: under the node's lock.
 /// Memory   A fixed number of places.
 /// Errors   kLimit when all places are taken.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,36 @@ struct OpenSegment {
   std::atomic<bool> alive{true};
 };
 
+class SegmentTable;
+
+/// A thread that reads entries says since when, while it does.
+class SegmentReader {
+ public:
+  class Section {
+   public:
+    inline Section(SegmentReader& reader, const SegmentTable& table) noexcept;
+    ~Section() { reader_.since_.store(0, std::memory_order_release); }
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+
+   private:
+    SegmentReader& reader_;
+  };
+
+ private:
+  friend class SegmentTable;
+  std::atomic<uint64_t> since_{0};  // an epoch of the table; 0: not reading
+};
+
 class SegmentTable {
  public:
+  SegmentTable() = default;
+  ~SegmentTable() {
+    for (Place& place : places_) delete place.segment.load(std::memory_order_relaxed);
+  }
+  SegmentTable(const SegmentTable&) = delete;
+  SegmentTable& operator=(const SegmentTable&) = delete;
+
   static constexpr uint32_t kPlaces = 4096;
 
   const OpenSegment* find(SegmentHandle handle) const noexcept {
@@ -45,11 +74,13 @@ class SegmentTable {
     if (index >= kPlaces) return nullptr;
     const uint32_t generation = places_[index].generation.load(std::memory_order_acquire);
     if (generation != static_cast<uint32_t>(static_cast<uint64_t>(handle) >> 32)) return nullptr;
-    return places_[index].segment.load(std::memory_order_acquire);
+    const OpenSegment* found = places_[index].segment.load();
+    return places_[index].generation.load(std::memory_order_acquire) == generation ? found : nullptr;
   }
 
   /// The handle of an entry like @p segment that is open already (opened once more), or of @p segment, taken over.
   Code open(std::unique_ptr<OpenSegment> segment, SegmentHandle* out) {
+    reclaim();
     uint32_t free = kPlaces;
     for (uint32_t i = 0; i < kPlaces; ++i) {
       OpenSegment* at = places_[i].segment.load(std::memory_order_relaxed);
@@ -65,8 +96,7 @@ class SegmentTable {
       return Code::kOk;
     }
     if (free == kPlaces) return Code::kLimit;
-    owned_.push_back(std::move(segment));
-    places_[free].segment.store(owned_.back().get(), std::memory_order_release);
+    places_[free].segment.store(segment.release(), std::memory_order_release);
     *out = handle(free);
     return Code::kOk;
   }
@@ -75,18 +105,49 @@ class SegmentTable {
     const OpenSegment* found = find(which);
     if (found == nullptr) return Code::kStale;
     Place& place = places_[static_cast<uint32_t>(which)];
-    if (--place.segment.load(std::memory_order_relaxed)->opens != 0) return Code::kOk;
+    OpenSegment* segment = place.segment.load(std::memory_order_relaxed);
+    if (--segment->opens != 0) return Code::kOk;
     place.generation.fetch_add(1, std::memory_order_acq_rel);
-    place.segment.store(nullptr, std::memory_order_release);
+    place.segment.store(nullptr);
+    closed_.push_back({std::unique_ptr<OpenSegment>(segment), epoch_.fetch_add(1)});
+    reclaim();
     return Code::kOk;
   }
 
   void peer_lost(PeerId peer, uint16_t generation) noexcept {
-    for (const auto& segment : owned_)
-      if (segment->peer == peer && segment->peer_generation == generation) segment->alive.store(false);
+    for (const Place& place : places_)
+      if (OpenSegment* s = place.segment.load(std::memory_order_relaxed);
+          s != nullptr && s->peer == peer && s->peer_generation == generation)
+        s->alive.store(false);
   }
 
+  /// Readers come and go by themselves.
+  void add_reader(SegmentReader* reader) {
+    const std::lock_guard lock(readers_lock_);
+    readers_.push_back(reader);
+  }
+  void remove_reader(SegmentReader* reader) {
+    const std::lock_guard lock(readers_lock_);
+    std::erase(readers_, reader);
+  }
+  size_t kept() const noexcept { return closed_.size(); }  ///< Closed entries that are not freed yet.
+
  private:
+  friend class SegmentReader::Section;
+  struct Closed {
+    std::unique_ptr<OpenSegment> segment;
+    uint64_t epoch;  // readers that began later cannot have seen it
+  };
+  void reclaim() {
+    if (closed_.empty()) return;
+    uint64_t oldest = UINT64_MAX;
+    {
+      const std::lock_guard lock(readers_lock_);
+      for (const SegmentReader* reader : readers_)
+        if (const uint64_t since = reader->since_.load(); since != 0) oldest = std::min(oldest, since);
+    }
+    std::erase_if(closed_, [&](const Closed& c) { return c.epoch < oldest; });
+  }
   struct Place {
     std::atomic<uint32_t> generation{1};
     std::atomic<OpenSegment*> segment{nullptr};
@@ -95,7 +156,14 @@ class SegmentTable {
     return SegmentHandle{uint64_t{places_[i].generation.load(std::memory_order_relaxed)} << 32 | i};
   }
   std::array<Place, kPlaces> places_;
-  std::vector<std::unique_ptr<OpenSegment>> owned_;
+  std::vector<Closed> closed_;
+  std::atomic<uint64_t> epoch_{1};
+  std::mutex readers_lock_;
+  std::vector<SegmentReader*> readers_;
 };
+
+inline SegmentReader::Section::Section(SegmentReader& reader, const SegmentTable& table) noexcept : reader_(reader) {
+  reader_.since_.store(table.epoch_.load(std::memory_order_relaxed));
+}
 
 }  // namespace sluice

@@ -219,12 +219,6 @@ bool Service::answered(uint64_t token) {
   return true;
 }
 
-std::string Service::peer_name(PeerId id, uint16_t generation) const {
-  const std::lock_guard lock(*lock_);
-  const auto it = names_.find(name_key(id, generation));
-  return it == names_.end() ? "?" : it->second;
-}
-
 Status Service::begin_open(std::string_view node, std::string_view name, std::shared_ptr<OpenRequest>* out) {
   auto request = std::make_shared<OpenRequest>();
   request->shown = node;

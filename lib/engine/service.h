@@ -78,7 +78,6 @@ class Service final : private OobEvents {
   std::condition_variable& changed() noexcept { return changed_; }  ///< With lock().
   const NodeSettings& settings() const noexcept { return settings_; }
   const Address& listening() const noexcept { return oob_->listening(); }
-  std::string peer_name(PeerId id, uint16_t generation) const;
   uint32_t peers_up() const noexcept { return peers_up_.load(std::memory_order_relaxed); }
 
  private:
@@ -120,7 +119,6 @@ class Service final : private OobEvents {
   void lose(PeerEntry& entry, Code code, uint64_t give_up_tick);
   void fault(PeerEntry& entry, Code code);
   void free_entry(PeerEntry& entry);
-  static uint32_t name_key(PeerId id, uint16_t generation) noexcept { return uint32_t{raw(id)} << 16 | generation; }
   void fail_requests(OobPeer peer, const Status& why);
   uint64_t oob_close(PeerEntry& entry, std::string_view reason);
   void refuse(OobPeer peer, const std::string& reason);
@@ -145,7 +143,6 @@ class Service final : private OobEvents {
   std::vector<std::shared_ptr<OpenRequest>> requests_;
   std::map<uint64_t, bool> tokens_;
   std::condition_variable changed_;
-  std::map<uint32_t, std::string> names_;  // by number and generation, for notifies
   std::deque<FromService> unsent_;
   uint64_t next_id_ = 1;
   uint32_t ctrl_sessions_ = 8, sessions_ = 0;

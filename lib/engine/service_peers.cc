@@ -62,7 +62,6 @@ void Service::on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) {
   entry.naks = hello.has_feature("data_nak");
   entry.lost = false;
   by_oob_[peer] = number_of(entry);
-  names_[name_key(PeerId{number_of(entry)}, entry.generation)] = hello.name;
   if (raw(incarnation_) < raw(hello.incarnation)) return;  // the other one offers
   PathOffer offer;
   offer.attempt = entry.attempt = outside_.random();

@@ -3,11 +3,9 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "base/log.h"
-
 namespace sluice {
 namespace {
-constexpr std::chrono::seconds kAgentAnswer{10};
+constexpr std::chrono::seconds kAgentAnswer{3};
 }  // namespace
 
 Status ServiceThread::start() {
@@ -38,11 +36,11 @@ bool ServiceThread::wait(std::unique_lock<std::mutex>& lock, Deadline until, con
 }
 
 // The control core answers as long as it is turned.
-void ServiceThread::wait_answer(std::unique_lock<std::mutex>& lock, uint64_t token) {
+bool ServiceThread::wait_answer(std::unique_lock<std::mutex>& lock, uint64_t token) {
   const auto until = std::chrono::steady_clock::now() + kAgentAnswer;
-  if (wait(lock, until, [&] { return service_->answered(token); })) return;
+  if (wait(lock, until, [&] { return service_->answered(token); })) return true;
   service_->forget(token);
-  log_error("service", "an agent does not answer: is its lcore blocked?");
+  return false;
 }
 
 void ServiceThread::add_port(PortRings* port) {
@@ -50,14 +48,14 @@ void ServiceThread::add_port(PortRings* port) {
   service_->add_port(port);
 }
 
-void ServiceThread::remove_port(PortRings* port) {
+bool ServiceThread::remove_port(PortRings* port) {
   std::unique_lock lock(service_->lock());
-  wait_answer(lock, service_->begin_remove_port(port));
+  return wait_answer(lock, service_->begin_remove_port(port));
 }
 
-void ServiceThread::clear_buffer(uint32_t id) {
+bool ServiceThread::clear_buffer(uint32_t id) {
   std::unique_lock lock(service_->lock());
-  wait_answer(lock, service_->begin_clear_buffer(id));
+  return wait_answer(lock, service_->begin_clear_buffer(id));
 }
 
 Status ServiceThread::open_segment(std::string_view node, std::string_view name, SegmentHandle* out) {

@@ -36,9 +36,10 @@ class ServiceThread {
   /// Returns when the segment is open or the connect deadline has passed.
   Status open_segment(std::string_view node, std::string_view name, SegmentHandle* out);
   void add_port(PortRings* port);
-  /// These return when the agents have let go.
-  void remove_port(PortRings* port);
-  void clear_buffer(uint32_t id);
+  /// These return when the agents have let go. @return false: they do not answer (an lcore is blocked), and may use it
+  /// until they have ended.
+  bool remove_port(PortRings* port);
+  bool clear_buffer(uint32_t id);
 
   Service& service() noexcept { return *service_; }
   const Service& service() const noexcept { return *service_; }
@@ -46,7 +47,7 @@ class ServiceThread {
  private:
   using Deadline = std::chrono::steady_clock::time_point;
   void run();
-  void wait_answer(std::unique_lock<std::mutex>& lock, uint64_t token);
+  bool wait_answer(std::unique_lock<std::mutex>& lock, uint64_t token);
   bool wait(std::unique_lock<std::mutex>& lock, Deadline until, const std::function<bool()>& done);
 
   const std::unique_ptr<Service> service_;

@@ -4,7 +4,7 @@ namespace sluice::test {
 
 HalfNode::HalfNode(const NodeParams& params)
     : params_(params),
-      ctrl(32, 128),
+      ctrl(32, params.ctrl_depth),
       data(kTx, params.extent_slots * params.extents_max),
       ctrl_rx(make_pool(1, 96, kFrame)),
       ctrl_tx(make_pool(1, 32, kFrame)),

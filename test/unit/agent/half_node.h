@@ -19,7 +19,8 @@
 namespace sluice::test {
 
 struct NodeParams {
-  uint32_t extent_slots = 16, extents = 1, extents_max = 1, floor = 2, ceiling = 64, requests = 8, inbox = 8;
+  uint32_t extent_slots = 16, extents = 1, extents_max = 1, floor = 2, ceiling = 64, requests = 8, inbox = 8,
+           ctrl_depth = 128;
 };
 
 class HalfNode {

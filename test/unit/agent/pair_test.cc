@@ -15,9 +15,15 @@ TEST_F(Pair, OpensAndMovesBothWays) {
   EXPECT_EQ(a_->faults + b_->faults, 0u);
 }
 
-// Ten thousand turns with writes, reads, notifies and credit going round touch the heap in neither agent.
-TEST_F(Pair, NoHeapCallInTenThousandTurns) {
-  start();
+// Ten thousand turns with writes, reads, notifies and credit going round touch the heap in neither agent, also when
+// there are more control receives than the queue takes.
+class PairHeap : public PairRig, public ::testing::WithParamInterface<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(ControlDepth, PairHeap, ::testing::Values(128, 40));
+
+TEST_P(PairHeap, NoHeapCallInTenThousandTurns) {
+  NodeParams params;
+  params.ctrl_depth = GetParam();
+  start(params, params);
   ASSERT_TRUE(both_ready());
   traffic(3, 5000);
   uint64_t moved = 0, told = 0;

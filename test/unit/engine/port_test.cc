@@ -7,6 +7,8 @@
 
 #include "engine/port_impl.h"
 
+extern uint64_t g_heap_calls;  // heap.cc
+
 namespace sluice::test {
 namespace {
 
@@ -27,7 +29,8 @@ class PortAlone : public ::testing::TestWithParam<uint16_t> {
     auto rings = std::make_unique<PortRings>();
     ASSERT_TRUE(rings->open(GetParam(), kRing, 64).ok());
     rings_ = rings.get();
-    port_ = std::make_unique<PortImpl>(std::move(rings), &table_, segments_.get(), 4u, [](PortRings*) {});
+    port_ = std::make_unique<PortImpl>(std::move(rings), &table_, segments_.get(), 4u,
+                                       [this](PortRings*) { return agents_answer_; });
   }
   Code submit(BatchHandle batch, uint32_t tasks, uint64_t length = 8) {
     const std::vector<Request> requests(tasks, Request{TransferOp::kWrite, 0, memory_.data(), segment_, 0, length});
@@ -60,6 +63,7 @@ class PortAlone : public ::testing::TestWithParam<uint16_t> {
   PortRings* rings_ = nullptr;
   std::unique_ptr<PortImpl> port_;
   uint32_t cancels_ = 0;
+  bool agents_answer_ = true;
 };
 
 TEST_P(PortAlone, MoreTasksThanTheRingsHoldGoOnInOrder) {
@@ -105,6 +109,43 @@ TEST_P(PortAlone, CancelsTakeNoRoomFromTasksAndMarkWhatIsOnItsWay) {
   ASSERT_EQ(port_->allocate_batch(8, &one), Code::kOk);
   ASSERT_EQ(submit(one, 8), Code::kOk);
   for (const auto& s : take()) EXPECT_FALSE(rings_->cancelled(s.second.phase)) << "a mark of an earlier task";
+}
+
+TEST_P(PortAlone, SubmitPollAndStatusDoNotAllocate) {
+  constexpr uint32_t kBatches = 40, kTasks = 20;
+  std::array<BatchHandle, kBatches> batches{};
+  for (BatchHandle& batch : batches) ASSERT_EQ(port_->allocate_batch(kTasks, &batch), Code::kOk);
+  const std::vector<Request> requests(kTasks, Request{TransferOp::kWrite, 0, memory_.data(), segment_, 0, 8});
+  const uint64_t before = g_heap_calls;
+  for (const BatchHandle batch : batches) ASSERT_EQ(port_->submit(batch, requests, nullptr), Code::kOk);
+  for (uint32_t i = 0; i < PortRings::kNotifies; ++i)
+    ASSERT_EQ(port_->attach_notify(batches[i], segment_, "n", "m"), Code::kOk);
+  BatchStatus status;
+  for (uint32_t left = kBatches; left != 0;) {
+    for (uint16_t w = 0; w < GetParam(); ++w)
+      for (Submission s; rings_->submissions(WorkerId{w}).take({&s, 1}) == 1;)
+        (void)rings_->completions(WorkerId{w}).put(TaskDone{s.ref, 0, TaskEnd::kDone, Code::kOk, 0});
+    for (NotifyOut n; rings_->notifies().take({&n, 1}) == 1;)
+      (void)rings_->notify_results().put(TaskDone{n.ref, 0, TaskEnd::kDone, Code::kOk, 0});
+    (void)port_->poll();
+    left = 0;
+    for (const BatchHandle batch : batches) {
+      if (port_->status(batch, &status) != Code::kOk || !status.final) ++left;
+    }
+  }
+  EXPECT_EQ(g_heap_calls, before);
+  for (const BatchHandle batch : batches) EXPECT_EQ(port_->release(batch), Code::kOk);
+}
+
+TEST_P(PortAlone, RingsThatAgentsMayStillUseAreLeftToThem) {
+  BatchHandle batch;
+  ASSERT_EQ(port_->allocate_batch(4, &batch), Code::kOk);
+  ASSERT_EQ(submit(batch, 4), Code::kOk);
+  agents_answer_ = false;
+  port_.reset();
+  const std::unique_ptr<PortRings> still(rings_);  // the agents
+  for (const auto& s : take()) end(s);
+  EXPECT_EQ(table_.remove(handle_).code(), Code::kBusy) << "they may still read the memory";
 }
 
 TEST_P(PortAlone, ACancelEndsQueuedTasksAtOnceAndAsksForTheRest) {

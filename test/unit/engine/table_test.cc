@@ -3,9 +3,11 @@
 
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "engine/data_plane.h"
 #include "engine/memory_table.h"
 #include "engine/segment_table.h"
 
@@ -136,6 +138,37 @@ TEST(Segments, ALostPeersSegmentsAreDeadAndItsNextLifeIsAnother) {
   ASSERT_EQ(table->open(segment("pool", 2), &fresh), Code::kOk);
   EXPECT_NE(old, fresh);
   EXPECT_TRUE(table->find(fresh)->alive.load());
+}
+
+TEST(Segments, ClosedOnesAreFreedWhenNobodyReadsThemAnyMore) {
+  const auto table = std::make_unique<SegmentTable>();
+  SegmentReader reader;
+  table->add_reader(&reader);
+  SegmentHandle handle;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(table->open(segment(std::to_string(i).c_str()), &handle), Code::kOk);
+    ASSERT_EQ(table->close(handle), Code::kOk);
+  }
+  EXPECT_EQ(table->kept(), 0u);
+  ASSERT_EQ(table->open(segment("read"), &handle), Code::kOk);
+  {
+    const SegmentReader::Section reading(reader, *table);
+    const OpenSegment* found = table->find(handle);
+    ASSERT_EQ(table->close(handle), Code::kOk);
+    EXPECT_EQ(found->name, "read");
+    EXPECT_EQ(table->kept(), 1u);
+  }
+  ASSERT_EQ(table->open(segment("other"), &handle), Code::kOk);
+  EXPECT_EQ(table->kept(), 0u);
+  table->remove_reader(&reader);
+}
+
+TEST(Extents, NamesNeverComeAgainAndFit) {
+  std::set<std::string> names;
+  for (const uint64_t number : {0ull, 1ull, 999'999ull, 1'000'000ull, 1'000'001ull, 9'999'999'999'999ull}) {
+    EXPECT_TRUE(names.insert(extent_name(number)).second) << number;
+    EXPECT_LE(extent_name(number).size(), 20u);
+  }
 }
 
 TEST(Segments, HandlesThatNeverWereAreRefused) {

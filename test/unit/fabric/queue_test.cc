@@ -164,6 +164,25 @@ TEST_P(QueueOf, AGonePeersOpsComeBackAndALateCompletionIsDropped) {
   EXPECT_EQ(poll(), 2u);
 }
 
+// The peer of an earlier life of the path may only be stopped: what was posted to it is still read.
+TEST_P(QueueOf, AGonePeerTakesNothingOfAnEarlierLifeAlong) {
+  open({.tx_depth = 8, .rx_depth = 4, .max_paths = 4});
+  ASSERT_EQ(send(2, 100), 2u);
+  EXPECT_EQ(queue_->close(PathId{1}), Code::kOk);
+  ASSERT_TRUE(queue_->connect(PathId{1}, blob_).ok());
+  ASSERT_EQ(send(1, 200), 1u);
+  EXPECT_EQ(queue_->close(PathId{1}), Code::kOk);
+  queue_->peer_gone(PathId{1});
+  ASSERT_EQ(poll(), 1u);
+  EXPECT_EQ(out_[0].cookie, 200u);
+  EXPECT_EQ(out_[0].code, Code::kPeerDead);
+  EXPECT_EQ(poll(), 0u);
+  done(fake().sends[0]);
+  EXPECT_EQ(poll(), 1u);
+  queue_->shutdown();
+  EXPECT_EQ(poll(), 1u);
+}
+
 TEST_P(QueueOf, ShutdownGivesEverythingBack) {
   open({.tx_depth = 40, .rx_depth = 40, .max_paths = 4});
   ASSERT_EQ(send(32), 32u);

@@ -1,0 +1,15 @@
+// Counts what this program takes from the heap by new. In a file of its own, so that the compiler does not see through.
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+uint64_t g_heap_calls = 0;
+
+void* operator new(size_t bytes) {
+  ++g_heap_calls;
+  void* at = std::malloc(bytes == 0 ? 1 : bytes);
+  if (at == nullptr) std::abort();
+  return at;
+}
+void operator delete(void* at) noexcept { std::free(at); }
+void operator delete(void* at, size_t) noexcept { std::free(at); }
