@@ -8,7 +8,7 @@ meson ninja-build g++ pkg-config python3 git
 libdpdk-dev libnuma-dev libhwloc-dev libfabric-dev libfabric1
 nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libssl-dev libgtest-dev
 clang libclang-rt-dev clang-format clang-tidy
-valgrind strace iproute2
+valgrind strace iproute2 spin
 '
 if [ "${1:-}" = --list ]; then
   echo $packages

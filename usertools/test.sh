@@ -3,7 +3,7 @@
 #
 # Usage: test.sh [--fast] [--suite NAME]...
 #   --fast        the g++ build only: no second compiler, no sanitizers, no fuzzing
-#   --suite NAME  only this suite: check, unit, contract, func or fuzz (may be repeated)
+#   --suite NAME  only this suite: check, unit, contract, model, func or fuzz (may be repeated)
 #
 # One line for each phase, with its time. The last line is "N passed, N failed, N skipped": GoogleTest programs count as
 # their cases, other tests as one, a build that fails as one failure. A case that runs in two flavours counts twice.
@@ -24,8 +24,8 @@ while [ $# -gt 0 ]; do
 done
 for suite in "${wanted[@]}"; do
   case $suite in
-    check | unit | contract | func | fuzz) ;;
-    *) echo "test.sh: unknown suite '$suite': use check, unit, contract, func or fuzz" >&2; exit 2 ;;
+    check | unit | contract | model | func | fuzz) ;;
+    *) echo "test.sh: unknown suite '$suite': use check, unit, contract, model, func or fuzz" >&2; exit 2 ;;
   esac
 done
 
@@ -76,6 +76,7 @@ run_gcc() {
   suite gcc check
   suite gcc unit
   suite gcc contract
+  suite gcc model
   suite gcc func --num-processes 1
 }
 

@@ -282,7 +282,9 @@ void Control::on_report(Session& s, const ToControl::Report& r) noexcept {
   if (s.rx.apply(RxEvent::kMessages) != RxAction::kAccept && r.accepted_slots != 0) return fault(s, Code::kBadFrame);
   const uint64_t slot = s.params.slot_bytes;
   const Charge accepted{{r.accepted_bytes, r.accepted_requests, r.accepted_slots * slot, r.accepted_slots}};
-  const Charge released{{r.released_bytes, r.released_requests, r.released_slots * slot, r.released_slots}};
+  const uint64_t carried = std::min<uint64_t>(s.carried_requests, r.released_requests);
+  const Charge released{{r.released_bytes, r.released_requests - carried, r.released_slots * slot, r.released_slots}};
+  s.carried_requests -= carried;
   if (s.granter.accept(accepted) != Code::kOk || s.granter.release(released) != Code::kOk)
     return fault(s, Code::kBadFrame);
   if (r.has_ack && s.channel.on_ack_low16(r.ctrl_ack) != Code::kOk) return fault(s, Code::kBadFrame);

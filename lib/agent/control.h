@@ -150,6 +150,7 @@ class Control final : public Agent {
   void fence_idle(uint32_t worker) noexcept;
   void count_extents() noexcept;
   Charge window(const Session& s, uint32_t slots) const noexcept;
+  Charge free_window(const Session& s, uint32_t slots) const noexcept;
 
   ControlParams p_;
   ControlStats stats_;

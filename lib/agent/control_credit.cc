@@ -16,6 +16,13 @@ Charge Control::window(const Session& s, uint32_t slots) const noexcept {
   return window_charge(slots, requests, s.params.slot_bytes, kMsgHeaderBytes);
 }
 
+// The same less the requests that an earlier epoch left.
+Charge Control::free_window(const Session& s, uint32_t slots) const noexcept {
+  Charge free = window(s, slots);
+  free[Resource::kRequestSlots] -= std::min(free[Resource::kRequestSlots], s.carried_requests);
+  return free;
+}
+
 void Control::start_granting(Session& s) noexcept {
   const Charge ceiling = window(s, s.params.ceiling_slots);
   s.granter.open(s.rx_epoch, ceiling);
@@ -34,7 +41,7 @@ void Control::start_granting(Session& s) noexcept {
 // Request slots are each session's own, not shared: they come back as responses are sent, while slots may stand still.
 void Control::raise_requests(Session& s) noexcept {
   if (s.rx.state() != RxState::kOpen || s.granter.unused(Resource::kRequestSlots) * 2 > s.params.requests) return;
-  if (s.granter.raise_to(window(s, 0))) s.grant_due = true;
+  if (s.granter.raise_to(free_window(s, 0))) s.grant_due = true;
 }
 
 // New windows for sessions that want credit, as far as receives are posted.
@@ -48,7 +55,7 @@ void Control::share(Pool& pool) noexcept {
     Session& s = *peer->sessions[pool.worker];
     if (s.rx.state() != RxState::kOpen || s.acks.count > Session::kAckBacklog / 2 || s.naks.count > Session::kNakStop)
       continue;
-    if (s.granter.raise_to(window(s, windows[i].slots))) s.grant_due = true;
+    if (s.granter.raise_to(free_window(s, windows[i].slots))) s.grant_due = true;
     s.window_slots = windows[i].slots;
     s.want_credit = false;
     pool.share.update(windows[i].session, static_cast<uint32_t>(s.granter.outstanding(Resource::kBounceSlots)), false);
@@ -57,11 +64,14 @@ void Control::share(Pool& pool) noexcept {
 }
 
 // After DRAIN_ACK: when every message that it counts was placed, and said so, the next epoch begins with nothing
-// granted.
+// granted. Requests need not be answered: if both sides fence at once, each answer would wait for the other's epoch.
 void Control::check_home(Session& s) noexcept {
-  if (s.granter.released() != s.drain_totals || s.acks.count != 0 || s.naks.count != 0) return;
+  Charge home = s.granter.released();
+  home[Resource::kRequestSlots] = s.granter.accepted()[Resource::kRequestSlots];
+  if (home != s.drain_totals || s.acks.count != 0 || s.naks.count != 0) return;
   if (s.rx.apply(RxEvent::kAllHome) != RxAction::kNextEpoch) return;
   s.rx_epoch = Epoch{raw(s.rx_epoch) + 1};
+  s.carried_requests += s.granter.accepted()[Resource::kRequestSlots] - s.granter.released()[Resource::kRequestSlots];
   s.granter.open(s.rx_epoch, window(s, s.params.ceiling_slots));
   s.window_slots = 0;
   ToWorker m{};

@@ -100,7 +100,8 @@ struct Session {
   CtrlChannel channel;
   CreditGranter granter;
   Epoch tx_epoch{}, rx_epoch{1};
-  Charge committed;  ///< The peer's ceiling.
+  Charge committed;               ///< The peer's ceiling.
+  uint64_t carried_requests = 0;  ///< Accepted in an earlier epoch and not answered yet: not of this one's credit.
 
   std::array<Kept, CtrlChannel::kWindow> kept{};
   std::unique_ptr<std::byte[]> frames;  ///< kWindow frames of frame_bytes.

@@ -75,6 +75,12 @@ uint32_t Worker::drain_inbox() noexcept {
   return clear_count_ == 0 ? n : n + clear_buffers();
 }
 
+// What control said before a peer could know of it (an epoch, a lane) may still lie in the inbox, behind a burst or
+// because this core was away: it is read before a message is called stale.
+void Worker::catch_up() noexcept {
+  while (!p_.inbox->empty() && p_.control->room() >= kTurnReserve) (void)drain_inbox();
+}
+
 void Worker::on_message(const ToWorker& m) noexcept {
   using Kind = ToWorker::Kind;
   switch (m.kind) {

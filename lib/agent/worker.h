@@ -71,6 +71,7 @@ class Worker final : public Agent {
 
   // worker.cc: inbox, lanes, tasks
   uint32_t drain_inbox() noexcept;
+  void catch_up() noexcept;
   void on_message(const ToWorker& m) noexcept;
   void on_lane_message(Lane& lane, const ToWorker& m) noexcept;
   void on_open_lane(Lane* lane) noexcept;

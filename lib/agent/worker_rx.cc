@@ -63,9 +63,18 @@ void Worker::on_received(const Completion& c) noexcept {
 
 // Whether a message that parses may act: lane, session, epoch, lease, number. Counts it as accepted.
 Lane* Worker::judge(const MsgHeader& h) noexcept {
-  Lane* lane = lane_at(LaneId{h.lane});
-  if (lane == nullptr || lane->params.session != h.session || lane->state != Lane::State::kOpen ||
-      static_cast<uint32_t>(raw(lane->rx_epoch)) != h.epoch) [[unlikely]] {
+  const auto current = [this, &h]() noexcept {
+    Lane* at = lane_at(LaneId{h.lane});
+    const bool named = at != nullptr && at->params.session == h.session && at->state == Lane::State::kOpen &&
+                       static_cast<uint32_t>(raw(at->rx_epoch)) == h.epoch;
+    return named ? at : nullptr;
+  };
+  Lane* lane = current();
+  if (lane == nullptr) [[unlikely]] {
+    catch_up();
+    lane = current();
+  }
+  if (lane == nullptr) [[unlikely]] {
     WorkerStats::add(stats_.stale_messages, 1);
     return nullptr;
   }

@@ -92,6 +92,37 @@ TEST_F(Credit, AFenceUnderLoadLosesNothing) {
   EXPECT_EQ(a_->faults + b_->faults, 0u);
 }
 
+// Both sides fence while each has a read of the other's to answer: an answer belongs to the epoch that the other side
+// has not begun yet, so neither may wait for its requests to be answered.
+TEST_F(Credit, FencesThatCrossWithReadsToAnswerEnd) {
+  NodeParams big;
+  big.extents = big.extents_max = 2;
+  start(big, big);
+  ASSERT_TRUE(both_ready());
+  traffic(5, 6000);
+  const auto both = [&](auto act) { act(*a_), act(*b_); };
+  both([](HalfNode& n) { n.ctrl.withhold = true; });
+  while (a_->control->stats().fences.load() + b_->control->stats().fences.load() != 2) {
+    turn(kLook / 10);
+    ASSERT_LT(fake_now, 10 * HalfNode::kIdle);
+  }
+  const uint64_t da = a_->done, db = b_->done;
+  both([](HalfNode& n) {  // requests are under way when the fences come
+    n.data.withhold = true;
+    for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(n.submit(SubmitOp::kRead, i, i * 700, 700));
+  });
+  for (int i = 0; i < 5; ++i) turn();
+  both([](HalfNode& n) { n.ctrl.withhold = false, n.ctrl.release(); });
+  for (int i = 0; i < 5; ++i) turn();
+  both([](HalfNode& n) { n.data.withhold = false, n.data.release(); });
+  ASSERT_TRUE(turn_until([&] { return a_->done == da + 20 && b_->done == db + 20; }, 50'000, 10));
+  EXPECT_EQ(raw(a_->lane[0]->ledger.epoch()), 2u);
+  EXPECT_EQ(raw(b_->lane[0]->ledger.epoch()), 2u);
+  EXPECT_EQ(a_->session().carried_requests + b_->session().carried_requests, 0u);
+  EXPECT_EQ(a_->faults + b_->faults, 0u);
+  traffic(3, 6000);
+}
+
 TEST_F(Credit, WithoutMemoryItAsksAgainLater) {
   NodeParams big;
   big.extents_max = 2;

@@ -72,6 +72,22 @@ TEST_F(WorkerRx, TheLeaseIsCheckedAgainstTheClockNotTheTurn) {
   EXPECT_EQ(stats().lease_refusals, 1u);
 }
 
+// The peer may send in an epoch as soon as control has granted in it, and what control told the worker before may lie
+// behind many other messages.
+TEST_F(WorkerRx, AMessageOfAnEpochThatTheInboxTellsIsTaken) {
+  open_all();
+  for (int i = 0; i < 100; ++i) lease(kAll);
+  ToWorker next = to(ToWorker::Kind::kNextRxEpoch);
+  next.values.a = 2;
+  put(next);
+  MsgHeader h = message(MsgType::kWrite, 10);
+  h.epoch = 2;
+  deliver(h);
+  turn();
+  EXPECT_EQ(stats().stale_messages, 0u);
+  EXPECT_TRUE(placed(0, 10));
+}
+
 TEST_F(WorkerRx, MessagesOfAnotherLifeChangeNothing) {
   open_all();
   const auto change = [&](auto edit) {
