@@ -3,8 +3,8 @@
 
   count.py [--failed N] LOG.json...
 
-A GoogleTest program counts as its cases (from the .junit.xml beside the log), any other test as one. A program that
-failed without a failed case (a crash, a timeout) is one failure; --failed adds failures that are in no log.
+A GoogleTest or TAP program counts as its cases (from the .junit.xml beside the log), any other test as one. A program
+that failed without a failed case (a crash, a timeout) is one failure; --failed adds failures that are in no log.
 Exit status: 0 if something ran and nothing failed.
 """
 import json
@@ -16,7 +16,7 @@ FINE = {'OK': 'passed', 'EXPECTEDFAIL': 'passed', 'SKIP': 'skipped'}
 
 
 def suites_of(log):
-    """(name, outcomes of its cases) of each GoogleTest suite in meson's junit file."""
+    """(name, outcomes of its cases) of each suite in meson's junit file."""
     path = log[:-len('.json')] + '.junit.xml'
     if not os.path.exists(path):
         return []
@@ -45,7 +45,8 @@ def main(logs):
             tests = [json.loads(line) for line in lines]
         for test in tests:
             outcome = FINE.get(test['result'], 'failed')
-            counted = [case for name, cases in suites if name.startswith(test['name'] + '.') for case in cases]
+            counted = [case for name, cases in suites
+                       if (name + '.').startswith(test['name'] + '.') for case in cases]
             if outcome == 'failed' and 'failed' not in counted:
                 counted.append('failed')
             for case in counted or [outcome]:

@@ -50,8 +50,8 @@ Status Source::connect() {
   if (setup_.find_target) {
     if (Status s = setup_.find_target(&target); !s.ok()) return s;
   }
-  if (Status s = engine_->open_segment(target, kSegmentName, &segment_); !s.ok())
-    return gone(s.text(), s.code());
+  if (Status s = engine_->open_segment(target, kSegmentName, &segment_); !s.ok()) return gone(s.text(), s.code());
+  target_ = target;
   SegmentInfo info;
   if (Status s = engine_->segment_info(segment_, &info); !s.ok()) return s;
   segment_bytes_ = info.buffer_bytes.empty() ? 0 : info.buffer_bytes[0];
@@ -103,6 +103,7 @@ Status Source::wait(const std::function<bool()>& done) {
 }
 
 Status Source::gone(std::string what, Code code) const {
+  if (!target_.empty()) what = "target " + target_ + ": " + what;
   if (setup_.target_ended)
     if (const std::string why = setup_.target_ended(); !why.empty()) what += ": " + why;
   return {code, std::move(what)};

@@ -74,6 +74,7 @@ class Source {
   const Setup& setup_;
   Generators generators_;
   std::unique_ptr<Engine> engine_;
+  std::string target_;  // once its segment is open
   SegmentHandle segment_{};
   uint64_t segment_bytes_ = 0;
   std::unique_ptr<Port> port_;
