@@ -57,6 +57,7 @@ std::string_view bench_about() noexcept {
          "  sluice-bench --target --listen ADDR:PORT ...     one half, and\n"
          "  sluice-bench --peer ADDR:PORT ...                the other\n"
          "EAL options go before a lone --:  sluice-bench [EAL options] -- ...\n"
+         "extents: bounce memory of the node that received, which is the target, or with --op read this one.\n"
          "Verification: contents differ by address, task and round. Outside the timed window (after the warm-up, and\n"
          "after each slice of at most half a second) every byte that the last round of each range moved is compared "
          "by\n"

@@ -27,8 +27,8 @@ struct Run {
   bool checked = false;  ///< Verification was asked for.
   bool verified = false;
   uint64_t waits = 0, wait_max_us = 0;
-  uint32_t extents_min = 0, extents_max = 0, extents_end = 0;
-  std::string trouble;  ///< One line: what failed or did not verify.
+  uint64_t extents_min = 0, extents_max = 0, extents_end = 0;  ///< Of the node that received.
+  std::string trouble;                                         ///< One line: what failed or did not verify.
 };
 
 class Report {

@@ -77,6 +77,10 @@ void Target::carry_out() {
   outcome.repeated = repeated_;
   outcome.missing = missing_;
   outcome.garbled = garbled_;
+  const NodeStats stats = engine_->stats();
+  outcome.extents_min = stats.extents_min;
+  outcome.extents_max = stats.extents_max;
+  outcome.extents = stats.extents;
   auto* to = reinterpret_cast<Outcome*>(at(kOutcomeAt));
   std::memcpy(to, &outcome, sizeof outcome);  // its number is 0 as yet
   std::atomic_ref<uint64_t>(to->number).store(order.number, std::memory_order_release);
@@ -89,6 +93,7 @@ void Target::prepare(const Order& order) {
     if (order.reads != 0)
       fill_pattern(at(order.read_at + g * stride), order.area_bytes + kShiftPad, seed_of(order.seed, g, true));
   }
+  engine_->restart_peaks();
   nonce_ = order.nonce;
   next_.fill(0);
   received_ = repeated_ = missing_ = garbled_ = 0;

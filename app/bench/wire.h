@@ -23,7 +23,7 @@ inline constexpr uint32_t kMaxGenerators = 64;
 enum class OrderKind : uint64_t {
   kPrepare = 1,  ///< Fill what will be read, clear what will be written, forget what was counted.
   kCheck = 2,    ///< Compare each byte that the last round of each range wrote.
-  kCounted = 3,  ///< Tell what notifies came.
+  kCounted = 3,  ///< Tell what notifies came, and about memory: every order does.
 };
 
 struct Order {
@@ -43,6 +43,7 @@ struct Outcome {
   uint64_t refused;                               ///< 1: the order does not fit the segment.
   uint64_t checked_bytes, bad_at, bad_generator;  ///< bad_at: kNoBadByte, or the first wrong byte in its area.
   uint64_t received, repeated, missing, garbled;  ///< Notifies.
+  uint64_t extents_min, extents_max, extents;     ///< Bounce memory of the target, since the last kPrepare; and now.
 };
 
 /// What a counted notify begins with; bytes of the pattern follow.

@@ -57,6 +57,7 @@ class Control final : public Agent {
   ~Control() override;
   uint32_t turn(uint64_t now) noexcept override;
   const ControlStats& stats() const noexcept { return stats_; }
+  ControlStats& stats() noexcept { return stats_; }  ///< For who begins anew with the peaks in it.
 
  private:
   friend struct SimPeek;  // test/sim: the simulator looks, and changes nothing

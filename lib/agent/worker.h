@@ -35,8 +35,7 @@ struct WorkerParams {
   Mailbox<ToControl>* control = nullptr;
   TickSource ticks = nullptr;  ///< For the lease, just before bytes are placed.
   uint32_t slot_bytes = 0, max_lanes = 0, max_tasks = 0, max_buffers = 0, rx_slots_max = 0;
-  uint64_t ticks_per_us = 1;
-  uint64_t task_timeout = 0, probe_first = 0, probe_max = 0, lease = 0;  ///< In ticks.
+  uint64_t ticks_per_us = 1, task_timeout = 0, probe_first = 0, probe_max = 0, lease = 0;  ///< Times in ticks.
   bool verify_crc = false, idle_poll_costly = false;
 };
 
@@ -46,6 +45,7 @@ class Worker final : public Agent {
   ~Worker() override;
   uint32_t turn(uint64_t now) noexcept override;
   const WorkerStats& stats() const noexcept { return stats_; }
+  WorkerStats& stats() noexcept { return stats_; }  ///< For who begins anew with the peak in it.
 
  private:
   friend struct SimPeek;  // test/sim: the simulator looks, and changes nothing

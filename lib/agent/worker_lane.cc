@@ -54,6 +54,7 @@ uint32_t Worker::scan() noexcept {
   WorkerStats::set(stats_.tx_out, tx_out_);
   if (p_.rx_pool->retiring() != 0) return_retired();
   if (p_.rx_pool->free_slots() != 0 || !refill_.empty()) top_up();
+  WorkerStats::set(stats_.rx_out, refill_.size());
   const auto n = static_cast<uint32_t>(std::min<size_t>(scanned_.size(), kScanLanes));
   for (uint32_t i = 0; i < n; ++i) {
     const LaneId id = scanned_[i];

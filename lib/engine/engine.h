@@ -51,6 +51,7 @@ class Engine {
   virtual Status withdraw_segment(std::string_view name) = 0;
 
   /// Open segment @p name of the node at @p node ("host:port"). Connects when needed, within connect-timeout-ms.
+  /// Looking a name up (not a number) comes before that, and lasts as long as the system's resolver takes.
   /// @return kTimeout, kPeerDead (nobody listens there; names the addresses tried), kNotFound (no such segment),
   /// kPeerRefused (secret, transport, version), kLimit.
   virtual Status open_segment(std::string_view node, std::string_view name, SegmentHandle* out) = 0;
@@ -69,6 +70,8 @@ class Engine {
 
   virtual TransportInfo transport() const = 0;
   virtual NodeStats stats() const = 0;
+  /// Begin anew with what stats() gives as the longest, the most or the fewest.
+  virtual void restart_peaks() = 0;
   /// Stop taking work, let accepted tasks and notifies end within @p deadline_ms, tell peers, and shut down.
   /// @return kOk, or kTimeout with a text that says what was left.
   virtual Status stop(uint32_t deadline_ms) = 0;

@@ -38,6 +38,7 @@ class Node final : public Engine {
   uint32_t progress() noexcept override;
   TransportInfo transport() const override;
   NodeStats stats() const override;
+  void restart_peaks() override;
   Status stop(uint32_t deadline_ms) override;
 
  private:

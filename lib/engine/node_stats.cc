@@ -23,9 +23,13 @@ NodeStats Node::stats() const {
     out.messages_refused += read(w.messages_refused);
     out.lease_refusals += read(w.lease_refusals);
     out.stale_messages += read(w.stale_messages);
+    out.resends += read(w.resends);
+    out.duplicates += read(w.duplicates);
+    out.lost_messages += read(w.lost_messages);
     out.tasks_open += static_cast<uint32_t>(read(w.tasks_open));
     out.lanes += static_cast<uint32_t>(read(w.lanes));
     out.rx_slots += static_cast<uint32_t>(read(w.rx_posted));
+    out.rx_slots_out += static_cast<uint32_t>(read(w.rx_out));
     out.tx_slots_out += static_cast<uint32_t>(read(w.tx_out));
   }
   const ControlStats& c = plane_->control().stats();
@@ -33,15 +37,26 @@ NodeStats Node::stats() const {
   out.frames_received = read(c.frames_received);
   out.frames_refused = read(c.frames_refused);
   out.frame_repeats = read(c.frame_repeats);
+  out.frames_stale = read(c.frames_stale);
+  out.fences = read(c.fences);
+  out.lost_messages += read(c.lost_messages);
   out.violations = read(c.violations);
   out.notifies_sent = read(c.notifies_sent);
   out.notifies_received = read(c.notifies_received);
   out.notifies_refused = read(c.notifies_refused);
   out.peers = service_->service().peers_up();
   out.extents = static_cast<uint32_t>(read(c.extents));
-  out.extents_min = static_cast<uint32_t>(read(c.extents_min));
-  out.extents_max = static_cast<uint32_t>(read(c.extents_max));
+  out.extents_min = std::min(out.extents, static_cast<uint32_t>(read(c.extents_min)));
+  out.extents_max = std::max(out.extents, static_cast<uint32_t>(read(c.extents_max)));
   return out;
+}
+
+// The agents write a peak only when they go beyond it, so what one of them writes meanwhile is of now.
+void Node::restart_peaks() {
+  for (uint32_t i = 0; i < plane_->workers(); ++i) plane_->worker(i).stats().wait_max.store(0);
+  ControlStats& c = plane_->control().stats();
+  c.extents_min.store(c.extents.load());
+  c.extents_max.store(c.extents.load());
 }
 
 }  // namespace sluice

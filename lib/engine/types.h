@@ -90,18 +90,23 @@ struct TransportInfo {
   bool hugepages = false;
 };
 
-/// Counters of a node; they only grow, but for the gauges.
+/// Counters of a node; they only grow, but for the gauges and what Engine::restart_peaks() begins anew.
 struct NodeStats {
   uint64_t tasks_done = 0, tasks_failed = 0, tasks_cancelled = 0;
   uint64_t bytes_sent = 0, bytes_received = 0, messages_sent = 0, messages_received = 0;
-  uint64_t waits = 0, wait_max_ns = 0;  ///< Tasks that had to wait for credit, and the longest wait.
+  uint64_t waits = 0, wait_max_ns = 0;  ///< Tasks that had to wait for credit, and the longest wait (a peak).
   uint64_t stalls_slot = 0, stalls_depth = 0;
   uint64_t frames_sent = 0, frames_received = 0, frames_refused = 0, frame_repeats = 0;
   uint64_t messages_refused = 0, lease_refusals = 0, stale_messages = 0, violations = 0;
+  uint64_t resends = 0, duplicates = 0;   ///< Messages posted again after a failed send; such that came twice.
+  uint64_t fences = 0, frames_stale = 0;  ///< Of us as receiver; frames of another epoch or session.
+  uint64_t lost_messages = 0;             ///< Between agents, for want of room: 0, or a bug.
   uint64_t notifies_sent = 0, notifies_received = 0, notifies_refused = 0;
-  uint32_t peers = 0, lanes = 0, tasks_open = 0;  ///< Gauges.
-  uint32_t extents = 0, extents_min = 0, extents_max = 0;
-  uint32_t rx_slots = 0, tx_slots_out = 0, rx_slots_out = 0;
+  uint32_t peers = 0, lanes = 0, tasks_open = 0;           ///< Gauges.
+  uint32_t extents = 0, extents_min = 0, extents_max = 0;  ///< Now, and the fewest and most (peaks).
+  uint32_t rx_slots = 0;                                   ///< Posted as receives.
+  uint32_t rx_slots_out = 0;  ///< Out of their pool and not posted: the device had no room for them.
+  uint32_t tx_slots_out = 0;  ///< With the device.
 };
 
 }  // namespace sluice

@@ -101,6 +101,19 @@ def check_run(bench, wire, mode, op, threads):
         need(found['extents']['min'] <= found['extents']['end'] <= found['extents']['max'], line)
 
 
+def check_memory(bench):
+    """Bounce memory that grows is that of the node which receives; a run's longest wait is its own."""
+    command = [bench, *WIRES['loop'], '--self', '--op', 'write', '--block', '4M,64', '--batch', '4', '--depth', '2']
+    command += ['--slot-size', '1M', '--rx-slots', '2', '--rx-slots-min', '2', '--extent-slots', '2', '--count', '64']
+    command += ['--credit-probe-us', '10', '--shrink-idle-ms', '400', '--json']  # each wait is told, and it grows soon
+    status, out, err = run(*command)
+    need(status == 0 and err == '', f'exit status {status}, stderr {err!r}')
+    large, small = (json.loads(line) for line in out.splitlines())
+    need(large['extents']['max'] > 1, f'the target did not grow, or it is not told: {out}')
+    need(large['waiting']['count'] > 0 and large['waiting']['max_us'] > 0, out)
+    need(small['waiting']['count'] > 0 or small['waiting']['max_us'] == 0, out)
+
+
 def check_list(bench, relay):
     for program in (bench, relay):
         status, out, err = run(program, *WIRES['loop'], '--list')
@@ -206,6 +219,7 @@ def cases(bench, relay):
     yield 'help', '', lambda: check_help(bench, relay)
     yield 'usage', '', lambda: check_usage(bench, relay)
     yield 'relay_config', '', lambda: check_config(relay)
+    yield 'bench_memory', '', lambda: check_memory(bench)
     for wire in WIRES:
         for mode, op, threads in RUNS + (ALONE if wire == 'loop' else []):
             yield (f'bench_{wire}_{mode}_{op}_{threads}', wire,
