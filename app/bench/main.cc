@@ -36,9 +36,10 @@ int run_target(const Setup& setup) {
   if (Status s = Engine::start(setup.node, run, &engine); !s.ok()) return complain(s, kFailed);
   if (Status s = target.open(engine.get(), setup.options.segment_bytes); !s.ok()) return complain(s, kFailed);
   const TransportInfo info = engine->transport();
-  std::printf("%s%s transport %s provider %s device %s segment %s of %s\n", kReadyLine, info.listen_address.c_str(),
-              info.transport.c_str(), info.provider.empty() ? "-" : info.provider.c_str(), info.device.c_str(),
-              std::string(kSegmentName).c_str(), size_text(setup.options.segment_bytes).c_str());
+  std::printf("%s%s transport %s provider %s device %s (%s) segment %s of %s\n", kReadyLine,
+              info.listen_address.c_str(), info.transport.c_str(), info.provider.empty() ? "-" : info.provider.c_str(),
+              info.device.c_str(), info.device_address.c_str(), std::string(kSegmentName).c_str(),
+              size_text(setup.options.segment_bytes).c_str());
   (void)std::fflush(stdout);
   while (!signal.came(kNapNs)) target.serve();
   const Status stopped = engine->stop(kStopMs);

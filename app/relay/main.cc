@@ -85,9 +85,9 @@ int run_node(const NodeSettings& node, const std::vector<std::string>& eal, cons
   if (Status s = Engine::start(node, run, &engine); !s.ok()) return complain(s, kFailed);
   if (Status s = export_all(*engine, segments); !s.ok()) return complain(s, kFailed);
   const TransportInfo info = engine->transport();
-  std::printf("sluice-relay: ready %s at %s transport %s provider %s device %s segments %zu\n", node.name.c_str(),
+  std::printf("sluice-relay: ready %s at %s transport %s provider %s device %s (%s) segments %zu\n", node.name.c_str(),
               info.listen_address.c_str(), info.transport.c_str(), info.provider.empty() ? "-" : info.provider.c_str(),
-              info.device.c_str(), segments.size());
+              info.device.c_str(), info.device_address.c_str(), segments.size());
   (void)std::fflush(stdout);
   serve(*engine, signal);
   const NodeStats before = engine->stats();

@@ -82,7 +82,7 @@ class LoopDriver final : public Driver {
 
   Status probe(std::string_view provider, std::vector<DeviceInfo>* out) override {
     out->clear();
-    if (!provider.empty())
+    if (!provider.empty() && provider != "auto")
       return {Code::kNotFound,
               "driver loop has no providers, '" + std::string(provider) + "' was asked for: leave it empty"};
     if (access("/dev/shm", R_OK | W_OK | X_OK) != 0)

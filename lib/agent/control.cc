@@ -8,9 +8,10 @@ namespace sluice {
 namespace {
 constexpr uint32_t kRoom = 256;  // messages to one neighbour that a turn may need, at most
 constexpr uint32_t kNotifyBurst = 8;
+constexpr uint32_t kNotifyPlaces = 4096;
 }  // namespace
 
-Control::Control(const ControlParams& params) : p_(params), gate_(params.idle_poll_costly) {
+Control::Control(const ControlParams& params) : p_(params), pending_(kNotifyPlaces), gate_(params.idle_poll_costly) {
   const auto workers = static_cast<uint32_t>(p_.to_worker.size());
   peers_.assign(p_.max_peers, nullptr);
   map_.assign(std::bit_ceil(uint64_t{p_.max_peers} * workers * 2), MapEntry{SessionId{}, nullptr});
@@ -18,6 +19,8 @@ Control::Control(const ControlParams& params) : p_(params), gate_(params.idle_po
   next_work_.reserve(size_t{p_.max_peers} * workers);
   ports_.reserve(1024);
   unsent_.reserve(p_.tx_pool->live_slots());
+  refused_.reserve(p_.tx_pool->live_slots());
+  owners_.resize(p_.tx_pool->live_slots());
   refill_.reserve(2 * size_t{p_.queue->depth().rx});  // a queue's worth from the pool, and one that comes back
   waiters_.reserve(1024);
   for (uint32_t w = 0; w < workers; ++w) {
@@ -81,13 +84,13 @@ uint32_t Control::drain_workers() noexcept {
   return work;
 }
 
-// From the ports' rings into the peers' sessions; a session's queue that is full says "again".
+// From the ports' rings into the peers' sessions; what has no place yet stays in its ring.
 uint32_t Control::take_notifies() noexcept {
   uint32_t work = 0;
   std::array<NotifyOut, kNotifyBurst> in;
   for (PortRings* port : ports_) {
     if (port->notifies().empty()) continue;
-    const uint32_t n = port->notifies().take(in);
+    const uint32_t n = port->notifies().take({in.data(), std::min(kNotifyBurst, pending_.free())});
     work += n;
     for (uint32_t i = 0; i < n; ++i) {
       const PendingNotify pending{in[i], port};
@@ -95,11 +98,9 @@ uint32_t Control::take_notifies() noexcept {
       Peer* peer = id < peers_.size() ? peers_[id] : nullptr;
       if (peer == nullptr || peer->failed || peer->generation != in[i].peer_generation) {
         notify_done(pending, TaskEnd::kFailed, Code::kPeerDead);
-      } else if (Session& s = *peer->sessions[0]; s.notifies.full()) {
-        notify_done(pending, TaskEnd::kFailed, Code::kAgain);
       } else {
-        s.notifies.push(pending);
-        list(s);
+        pending_.push(peer->sessions[0]->notifies, pending);
+        list(*peer->sessions[0]);
       }
     }
   }
@@ -188,9 +189,8 @@ void Control::forget_port(Session& s, const PortRings* port) noexcept {
     if (kept.notify.port == port) kept.notify.port = nullptr;
   const uint32_t count = s.notifies.count;
   for (uint32_t i = 0; i < count; ++i) {  // unsent ones lie in the port's memory: they end with it
-    const PendingNotify n = s.notifies.front();
-    s.notifies.pop();
-    if (n.port != port) s.notifies.push(n);
+    const PendingNotify n = pending_.pop(s.notifies);
+    if (n.port != port) pending_.push(s.notifies, n);
   }
 }
 

@@ -38,13 +38,16 @@ struct ControlParams {
   uint32_t max_peers = 0, frame_bytes = 0, session_floor = 0, slot_bytes = 0;
   uint32_t extent_slots = 0, rx_slots = 0, rx_slots_min = 0, rx_slots_max = 0;  ///< Per worker; rx_slots at start.
   uint64_t ack_delay = 0, ctrl_ack_delay = 0, retry = 0, retry_max = 0, shrink_idle = 0, fence_idle = 0;  ///< Ticks.
+  uint64_t first_answer = 0;  ///< A new peer that answers nothing for so long is given up.
+  uint64_t answer = 0;        ///< The same for one that did answer before.
   bool idle_poll_costly = false;
 };
 
 struct ControlStats {
   using Counter = std::atomic<uint64_t>;
   Counter frames_sent{}, frames_received{}, frames_refused{}, frames_stale{}, frame_repeats{}, notifies_sent{},
-      notifies_received{}, notifies_refused{}, violations{}, fences{}, grows{}, shrinks{}, peers{}, lost_messages{};
+      notifies_received{}, notifies_refused{}, notifies_failed{}, violations{}, fences{}, grows{}, shrinks{}, peers{},
+      lost_messages{};
   Counter extents{}, extents_min{}, extents_max{};
   static void add(Counter& c, uint64_t n) noexcept {
     c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -76,6 +79,10 @@ class Control final : public Agent {
     Session* session;
   };
   static constexpr uint32_t kAckFrame = 255;  // acknowledgements in one frame, at most
+  struct FrameOwner {                         // of a send slot that is out
+    PeerId peer;
+    uint16_t generation;
+  };
   struct Unsent {
     Slot slot;
     PathId path;
@@ -139,6 +146,9 @@ class Control final : public Agent {
   void transmit(Session& s, std::span<const std::byte> frame) noexcept;
   void send_ctrl_ack(Session& s) noexcept;
   void retry_unsent() noexcept;
+  void on_sent(SlotHandle handle) noexcept;
+  Peer* owner_of(SlotHandle handle) noexcept;
+  bool overdue(const Session& s) const noexcept;
 
   // control_credit.cc
   void start_granting(Session& s) noexcept;
@@ -163,6 +173,9 @@ class Control final : public Agent {
   std::vector<PortRings*> ports_;
   std::vector<std::unique_ptr<Pool>> pools_;
   std::vector<Unsent> unsent_;
+  std::vector<PathId> refused_;  // of one pass through unsent_
+  std::vector<FrameOwner> owners_;
+  NotifyPool pending_;
   std::vector<Slot> refill_;
   struct Waiter {  // a question to all workers, by its token or port
     uint64_t key;

@@ -26,8 +26,7 @@ uint32_t Control::poll_frames() noexcept {
   for (uint32_t i = 0; i < n; ++i) {
     const auto handle = static_cast<SlotHandle>(done[i].cookie);
     if (done[i].kind == CompletionKind::kOp) {  // a failed one is repeated by its channel's timer
-      --tx_out_;
-      (void)p_.tx_pool->put(handle);
+      on_sent(handle);
       continue;
     }
     Slot slot;
@@ -92,6 +91,7 @@ void Control::on_frame(std::span<const std::byte> bytes) noexcept {
     return fault(*s, Code::kBadFrame);
   }
   ControlStats::add(stats_.frames_received, 1);
+  s->heard = true;
   if (verdict == CtrlChannel::Verdict::kDeliver) {
     deliver(*s, f);  // a NAK marks its notify before that is settled
     if (f.header.seq % kAckRefresh == kAckRefresh - 1 && !s->closed) {
@@ -248,6 +248,7 @@ void Control::take_acked(Session& s) noexcept {
   uint64_t at = 0;
   while (s.channel.take_acked(&at)) {
     Session::Kept& kept = s.kept[at];
+    s.progress_at = now_;
     if (kept.type == FrameType::kNotify)
       notify_done(kept.notify, kept.refused ? TaskEnd::kFailed : TaskEnd::kDone,
                   kept.refused ? Code::kLimit : Code::kOk);
@@ -259,7 +260,7 @@ void Control::take_acked(Session& s) noexcept {
 }
 
 void Control::notify_done(const PendingNotify& n, TaskEnd end, Code code) noexcept {
-  if (end == TaskEnd::kDone) ControlStats::add(stats_.notifies_sent, 1);
+  ControlStats::add(end == TaskEnd::kDone ? stats_.notifies_sent : stats_.notifies_failed, 1);
   if (n.port != nullptr) (void)n.port->notify_results().put(TaskDone{n.out.ref, 0, end, code, 0});
 }
 

@@ -15,7 +15,7 @@ void Control::on_peer_up(Peer* peer) noexcept {
     s.path = peer->path;
     s.lane = peer->lanes[i].release();
     s.channel.open(p_.retry, p_.retry_max);
-    s.last_message = now_;
+    s.last_message = s.progress_at = now_;
     ToWorker open{};
     open.kind = ToWorker::Kind::kOpenLane;
     open.lane = s.params.lane;
@@ -63,10 +63,7 @@ void Control::end_session(Session& s, Code code) noexcept {
     if (kept.type == FrameType::kNotify) notify_done(kept.notify, TaskEnd::kFailed, code);
     kept = {};
   }
-  while (s.notifies.count != 0) {
-    notify_done(s.notifies.front(), TaskEnd::kFailed, code);
-    s.notifies.pop();
-  }
+  while (s.notifies.count != 0) notify_done(pending_.pop(s.notifies), TaskEnd::kFailed, code);
 }
 
 void Control::on_lane_fenced(const ToControl& m) noexcept {

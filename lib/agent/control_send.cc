@@ -14,6 +14,7 @@ template <typename Encode>
 bool Control::send(Session& s, FrameType type, bool needs_ack, Epoch epoch, Encode encode) noexcept {
   // The cookie is the place in kept; its number is only known once the channel has given it.
   const uint32_t at = s.next_kept;
+  if (s.channel.unacked() == 0) s.progress_at = now_;
   const uint64_t seq = s.channel.send(type, at, now_);
   s.next_kept = (at + 1) % CtrlChannel::kWindow;
   const FrameHeader header{
@@ -32,6 +33,8 @@ uint32_t Control::pump_all() noexcept {
   for (Session* s : next_work_) s->listed = false;
   for (Session* s : next_work_) {
     if (s->closed) continue;
+    if (overdue(*s)) [[unlikely]]
+      fault(*s, Code::kTimeout);
     const uint64_t before = sent_frames_;
     if (pump(*s)) list(*s);
     work += static_cast<uint32_t>(sent_frames_ - before);
@@ -61,7 +64,17 @@ bool Control::pump(Session& s) noexcept {
     if (s.channel.ack_due(now_, p_.ctrl_ack_delay)) send_ctrl_ack(s);
   }
   return s.acks.count != 0 || s.naks.count != 0 || s.notifies.count != 0 || s.channel.unacked() != 0 || s.grant_due ||
-         s.request_due || s.open_due || s.drain_due || s.fence_due || s.close_due || s.channel.ack_due(now_, 0);
+         s.request_due || s.open_due || s.drain_due || s.fence_due || s.close_due || s.channel.ack_due(now_, 0) ||
+         s.rx.state() == RxState::kFencing;
+}
+
+// A peer whose connection lives, and whose control core does not answer: it would keep credit, memory and slots for
+// ever.
+bool Control::overdue(const Session& s) const noexcept {
+  const uint64_t patience = s.heard ? p_.answer : p_.first_answer;
+  if (patience == 0 || peers_[raw(s.params.peer)]->fault_told) return false;
+  if (s.channel.unacked() != 0 && now_ - s.progress_at > patience) return true;
+  return s.rx.state() == RxState::kFencing && !s.fence_due && now_ - s.fence_at > patience;
 }
 
 void Control::pump_acks(Session& s) noexcept {
@@ -115,6 +128,7 @@ void Control::pump_state(Session& s) noexcept {
   }
   if (s.fence_due && ch.may_send(FrameType::kFence)) {
     s.fence_due = false;
+    s.fence_at = now_;
     (void)send(s, FrameType::kFence, true, s.rx_epoch,
                [](std::span<std::byte> out, const FrameHeader& h) { return encode_frame(out, h, {}); });
   }
@@ -128,8 +142,7 @@ void Control::pump_state(Session& s) noexcept {
 
 void Control::pump_notifies(Session& s) noexcept {
   while (s.notifies.count != 0 && s.tx_epoch != Epoch{} && s.channel.may_send(FrameType::kNotify)) {
-    const PendingNotify n = s.notifies.front();
-    s.notifies.pop();
+    const PendingNotify n = pending_.pop(s.notifies);
     const char* text = n.port->notify_text(n.out.index);
     const Notify notify{{text, n.out.name_bytes}, {text + n.out.name_bytes, n.out.message_bytes}};
     const uint32_t at = s.next_kept;
@@ -152,28 +165,55 @@ void Control::send_ctrl_ack(Session& s) noexcept {
 }
 
 // Copy into a slot and post. Without a slot the frame counts as lost: its channel repeats it. A slot that the queue
-// does not take now waits.
+// does not take now waits. No peer has more than half of what the others leave, so that one that takes nothing cannot
+// hold them all.
 void Control::transmit(Session& s, std::span<const std::byte> frame) noexcept {
   ++sent_frames_;
   ControlStats::add(stats_.frames_sent, 1);
+  Peer* peer = peers_[raw(s.params.peer)];
+  const uint32_t left = tx_limit_ - std::min(tx_limit_, tx_out_ - peer->frames_out);
   Slot slot;
-  if (tx_out_ >= tx_limit_ || p_.tx_pool->get({&slot, 1}) == 0) return;
+  if (tx_out_ >= tx_limit_ || peer->frames_out >= std::max(1u, left / 2) || p_.tx_pool->get({&slot, 1}) == 0) return;
   std::memcpy(slot.addr, frame.data(), frame.size());
+  owners_[raw(slot.handle) & UINT32_MAX] = {peer->id, peer->generation};
   ++tx_out_;
+  ++peer->frames_out;
   const auto bytes = static_cast<uint32_t>(frame.size());
   const Op op{OpKind::kSend, s.path, raw(slot.handle), slot.addr, slot.local_desc, nullptr, 0, bytes, 0, 0, 0};
-  if (!unsent_.empty() || p_.queue->post({&op, 1}) == 0) unsent_.push_back({slot, s.path, bytes});
+  if (peer->frames_unsent == 0 && p_.queue->post({&op, 1}) != 0) return;
+  ++peer->frames_unsent;
+  unsent_.push_back({slot, s.path, bytes});
 }
 
+// In order for each path; a path that refuses stops no other.
 void Control::retry_unsent() noexcept {
-  size_t done = 0;
+  size_t kept = 0;
+  refused_.clear();
   for (const Unsent& u : unsent_) {
     const Op op{
         OpKind::kSend, u.path, raw(u.slot.handle), u.slot.addr, u.slot.local_desc, nullptr, 0, u.bytes, 0, 0, 0};
-    if (p_.queue->post({&op, 1}) == 0) break;
-    ++done;
+    const bool behind = std::find(refused_.begin(), refused_.end(), u.path) != refused_.end();
+    if (behind || p_.queue->post({&op, 1}) == 0) {
+      if (!behind) refused_.push_back(u.path);
+      unsent_[kept++] = u;
+    } else if (Peer* peer = owner_of(u.slot.handle); peer != nullptr) {
+      --peer->frames_unsent;
+    }
   }
-  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<ptrdiff_t>(done));
+  unsent_.resize(kept);
+}
+
+Peer* Control::owner_of(SlotHandle handle) noexcept {
+  const FrameOwner& owner = owners_[raw(handle) & UINT32_MAX];
+  Peer* peer = peers_[raw(owner.peer)];
+  return peer != nullptr && peer->generation == owner.generation ? peer : nullptr;
+}
+
+// A send slot is home. A frame whose send failed is repeated by its channel's timer.
+void Control::on_sent(SlotHandle handle) noexcept {
+  if (Peer* peer = owner_of(handle); peer != nullptr) --peer->frames_out;
+  --tx_out_;
+  (void)p_.tx_pool->put(handle);
 }
 
 }  // namespace sluice

@@ -17,19 +17,13 @@
 
 #include "agent/lane.h"
 #include "agent/messages.h"
-#include "agent/port_rings.h"
+#include "agent/notify_queue.h"
 #include "base/ids.h"
 #include "proto/credit.h"
 #include "proto/ctrl_channel.h"
 #include "proto/session.h"
 
 namespace sluice {
-
-/// A notify that waits for its turn or for its acknowledgement. port is null when its sender is gone.
-struct PendingNotify {
-  NotifyOut out;
-  PortRings* port;
-};
 
 /// A fixed ring of plain values.
 template <typename T, uint32_t N>
@@ -78,7 +72,7 @@ struct SessionParams {
 struct Session {
   /// Granting stops at half of kAckBacklog and at kNakStop, and no session is ever granted more than kMaxWindow slots.
   static constexpr uint32_t kMaxWindow = 1024;
-  static constexpr uint32_t kAckBacklog = 2048, kNakStop = 64, kNotifyBacklog = 64;
+  static constexpr uint32_t kAckBacklog = 2048, kNakStop = 64;
   struct Kept {  // a frame that is not acknowledged yet
     FrameType type;
     bool refused;
@@ -107,17 +101,20 @@ struct Session {
   std::unique_ptr<std::byte[]> frames;  ///< kWindow frames of frame_bytes.
   Backlog<AckEntry, kAckBacklog> acks;
   SizedBacklog<DataNak> naks;  ///< With room for all that messages under credit, and reads, can cause.
-  Backlog<PendingNotify, kNotifyBacklog> notifies;
+  NotifyList notifies;
   Charge drain_totals;   ///< Of the DRAIN_ACK that came.
   Charge posted_totals;  ///< For the DRAIN_ACK that is to go.
   CreditRequest wanted{};
   uint64_t acks_since = 0, last_message = 0;
+  uint64_t progress_at = 0;  ///< The oldest frame that waits for its acknowledgement was sent, or one was acknowledged.
+  uint64_t fence_at = 0;     ///< When FENCE went out.
   bool open_due = false, grant_due = false, request_due = false, drain_due = false, fence_due = false,
        close_due = false;
   uint32_t next_kept = 1;  ///< The place of the next frame in kept: its seq modulo kWindow.
   uint32_t window_slots = 0;
   bool acks_asked = false, want_credit = false, shared = false, share_due = false, listed = false, closed = false;
   bool granted_once = false, close_sent = false;
+  bool heard = false;  ///< A frame of the peer came.
 };
 
 struct Peer {
@@ -129,7 +126,8 @@ struct Peer {
   std::vector<std::unique_ptr<Session>> sessions;  ///< One for each worker that has a lane.
   std::vector<std::unique_ptr<Lane>> lanes;        ///< Until they are handed to their workers.
   uint32_t lanes_open = 0, lanes_fenced = 0;
-  uint32_t ready = 0;  ///< Sessions whose peer may be sent to.
+  uint32_t ready = 0;                          ///< Sessions whose peer may be sent to.
+  uint32_t frames_out = 0, frames_unsent = 0;  ///< Send slots it has, and those of them that the queue refused so far.
   bool failed = false, fault_told = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "meta/address.h"
 #include "meta/message.h"
 #include "proto/msg_header.h"
 #include "xport/registry.h"
@@ -109,27 +110,36 @@ void DataPlane::empty_mailboxes() {
   }
 }
 
-Status DataPlane::probe(const NodeSettings& settings, const Outside& outside, std::unique_ptr<Driver>* driver,
+Status DataPlane::probe(const NodeSettings& settings, const Outside& outside, bool all, std::unique_ptr<Driver>* driver,
                         std::vector<DeviceInfo>* found) {
   std::string_view name;
   if (Status s = driver_of(settings.transport, &name); !s.ok()) return s;
   Status s = outside.driver(name, driver);
-  if (s.ok()) s = (*driver)->probe(settings.provider == "auto" ? "" : settings.provider, found);
+  if (s.ok()) s = (*driver)->probe(all && settings.provider == "auto" ? "" : settings.provider, found);
   return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
 }
 
+// The device that was named; else the one that has the address at which peers connect; else the first.
 Status DataPlane::open_device(const NodeSettings& settings, const Outside& outside) {
   std::vector<DeviceInfo> found;
-  if (Status s = probe(settings, outside, &driver_, &found); !s.ok()) return s;
-  std::string list;
-  for (const DeviceInfo& info : found) {
-    if (settings.device.empty() || settings.device == info.name) {
-      return driver_->open(info, {}, &device_);
-    }
-    list.append(list.empty() ? "" : ", ").append(info.name);
+  if (Status s = probe(settings, outside, false, &driver_, &found); !s.ok()) return s;
+  if (!settings.device.empty()) {
+    DeviceInfo named;
+    named.name = settings.device;
+    named.provider = settings.provider == "auto" ? "" : settings.provider;
+    Status s = driver_->open(named, {}, &device_);
+    return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
   }
-  return {Code::kNotFound, "device '" + settings.device + "' does not exist for transport '" + settings.transport +
-                               "'; found: " + (list.empty() ? "none" : list)};
+  const DeviceInfo* chosen = found.data();
+  Address listen;
+  std::vector<SockAddr> targets;
+  if (parse_address(settings.listen, AddressUse::kListen, 0, &listen).ok() && !listen.host.empty() &&
+      resolve(listen, AddressUse::kListen, &targets).ok()) {
+    for (const DeviceInfo& info : found)
+      for (const SockAddr& target : targets)
+        if (address_of(target).host == info.address) chosen = &info;
+  }
+  return driver_->open(*chosen, {}, &device_);
 }
 
 Status DataPlane::open_queues(const NodeSettings& settings) {
@@ -259,6 +269,8 @@ void DataPlane::make_agents(const NodeSettings& settings, TickSource ticks) {
   c.retry_max = kRetryMaxUs * us;
   c.shrink_idle = settings.shrink_idle_ms * ms;
   c.fence_idle = kFenceIdleUs * us;
+  c.first_answer = settings.connect_timeout_ms * ms;
+  c.answer = std::max(settings.connect_timeout_ms, settings.task_timeout_ms) * ms;
   c.idle_poll_costly = device_->caps().idle_poll_costly;
   control_ = std::make_unique<Control>(c);
 }

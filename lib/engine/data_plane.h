@@ -35,8 +35,9 @@ std::string extent_name(uint64_t number);
 
 class DataPlane {
  public:
-  /// The driver of the settings' transport, and the devices that it finds for their provider.
-  static Status probe(const NodeSettings& settings, const Outside& outside, std::unique_ptr<Driver>* driver,
+  /// The driver of the settings' transport, and the devices that it finds for their provider. With provider "auto":
+  /// those of the best one, or with @p all of every one.
+  static Status probe(const NodeSettings& settings, const Outside& outside, bool all, std::unique_ptr<Driver>* driver,
                       std::vector<DeviceInfo>* found);
   /// @pre EAL is up.
   static Status build(const NodeSettings& settings, const Outside& outside, std::unique_ptr<DataPlane>* out);

@@ -44,7 +44,7 @@ Status Engine::start(const NodeSettings& settings, const RunOptions& options, st
 Status Engine::list_devices(const NodeSettings& settings, std::vector<DeviceEntry>* out) {
   std::unique_ptr<Driver> driver;
   std::vector<DeviceInfo> found;
-  if (Status s = DataPlane::probe(settings, Outside{}, &driver, &found); !s.ok()) return s;
+  if (Status s = DataPlane::probe(settings, Outside{}, true, &driver, &found); !s.ok()) return s;
   for (const DeviceInfo& d : found) out->push_back({d.name, d.provider, d.address, d.numa_node, d.bits_per_s});
   return Code::kOk;
 }
@@ -232,6 +232,7 @@ TransportInfo Node::transport() const {
   info.transport = settings_.transport;
   info.provider = plane_->device().info().provider;
   info.device = plane_->device().info().name;
+  info.device_address = plane_->device().info().address;
   info.listen_address = format_address(service_->service().listening());
   info.workers = plane_->workers();
   info.tx_depth = plane_->worker_queue(0).depth().tx;
@@ -267,7 +268,12 @@ size_t Node::open_notifies() {
 
 void Node::forget_delivered() {
   (void)notify_port_->poll();
-  std::erase_if(notify_batches_, [&](BatchHandle b) { return notify_port_->release(b) == Code::kOk; });
+  std::erase_if(notify_batches_, [&](BatchHandle b) {
+    BatchStatus s;
+    if (notify_port_->status(b, &s) == Code::kOk && s.notify == NotifyState::kFailed)
+      log_warn("notify", "one of send_notify was not delivered: " + std::string(code_name(s.notify_code)));
+    return notify_port_->release(b) == Code::kOk;
+  });
 }
 
 Status Node::stop(uint32_t deadline_ms) {

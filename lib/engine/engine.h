@@ -60,7 +60,9 @@ class Engine {
 
   virtual Status open_port(std::unique_ptr<Port>* out) = 0;
 
-  /// Send a notification by itself. @return kAgain when too many are under way; kStale, kLimit.
+  /// Send a notification by itself. One that cannot be delivered after all is logged, and counted in
+  /// NodeStats::notifies_failed; a notify attached to a batch (port.h) has its own status.
+  /// @return kAgain when too many are under way; kStale, kPeerDead, kLimit.
   virtual Status send_notify(SegmentHandle segment, std::string_view name, std::string_view message) = 0;
   /// Take up to @p max that came in, oldest first (in order per peer).
   virtual Status take_notifies(size_t max, std::vector<NotifyMessage>* out) = 0;

@@ -44,6 +44,7 @@ NodeStats Node::stats() const {
   out.notifies_sent = read(c.notifies_sent);
   out.notifies_received = read(c.notifies_received);
   out.notifies_refused = read(c.notifies_refused);
+  out.notifies_failed = read(c.notifies_failed);
   out.peers = service_->service().peers_up();
   out.extents = static_cast<uint32_t>(read(c.extents));
   out.extents_min = std::min(out.extents, static_cast<uint32_t>(read(c.extents_min)));

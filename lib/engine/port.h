@@ -32,7 +32,7 @@ class Port {
   /// memory), kOutOfRange (remote buffer), kLimit (more than max_tasks), kPeerDead. *bad: index of the first refused.
   virtual Code submit(BatchHandle batch, std::span<const Request> requests, uint32_t* bad = nullptr) noexcept = 0;
   /// Send (@p name, @p message) to the node of @p segment when every task of @p batch is done. Call it after the last
-  /// submit. @return kStale, kLimit (too long), kExists (one is attached), kAgain (too many notifies under way).
+  /// submit. @return kStale, kPeerDead, kLimit (too long), kExists (one is attached), kAgain (too many under way).
   virtual Code attach_notify(BatchHandle batch, SegmentHandle segment, std::string_view name,
                              std::string_view message) noexcept = 0;
   /// Move what is queued and take completions. @return how many tasks and notifies became final.

@@ -84,6 +84,7 @@ Code PortImpl::allocate_batch(uint32_t max_tasks, BatchHandle* out) noexcept {
   batch.limit = max_tasks;
   batch.count = batch.pushed = batch.done = batch.failed = batch.cancelled = 0;
   batch.notify = NotifyState::kNone;
+  batch.notify_code = Code::kOk;
   batch.used = true;
   batch.notify_out = batch.cancelling = false;
   *out = BatchHandle{uint64_t{batch.generation} << 32 | index};
@@ -233,6 +234,7 @@ Code PortImpl::attach_notify(BatchHandle handle, SegmentHandle segment, std::str
   const SegmentReader::Section reading(reader_, *segments_);
   const OpenSegment* to = segments_->find(segment);
   if (batch == nullptr || to == nullptr) return Code::kStale;
+  if (!to->alive.load(std::memory_order_relaxed)) return Code::kPeerDead;
   if (batch->notify != NotifyState::kNone) return Code::kExists;
   if (name.size() + message.size() > rings_->notify_bytes()) return Code::kLimit;
   if (free_notifies_.empty()) return Code::kAgain;
@@ -312,12 +314,14 @@ void PortImpl::settle(Batch& batch, uint32_t index) noexcept {
     return;
   }
   batch.notify = NotifyState::kFailed;
+  batch.notify_code = Code::kCancelled;
   free_notifies_.push_back(batch.notify_index);
 }
 
 void PortImpl::on_notify_done(const TaskDone& d) noexcept {
   Batch& batch = batches_[static_cast<uint32_t>(d.ref >> 40)];
   batch.notify = d.end == TaskEnd::kDone ? NotifyState::kDelivered : NotifyState::kFailed;
+  batch.notify_code = d.code;
   batch.notify_out = false;
   free_notifies_.push_back(batch.notify_index);
 }
@@ -338,9 +342,13 @@ Code PortImpl::status(BatchHandle handle, uint32_t index, TaskStatus* out) const
 Code PortImpl::status(BatchHandle handle, BatchStatus* out) const noexcept {
   const Batch* batch = find(handle);
   if (batch == nullptr) return Code::kStale;
-  *out = {batch->count,  batch->done,
-          batch->failed, batch->cancelled,
-          batch->notify, batch->final_tasks() == batch->count && batch->notify != NotifyState::kPending};
+  *out = {batch->count,
+          batch->done,
+          batch->failed,
+          batch->cancelled,
+          batch->notify,
+          batch->notify_code,
+          batch->final_tasks() == batch->count && batch->notify != NotifyState::kPending};
   return Code::kOk;
 }
 

@@ -64,6 +64,7 @@ class PortImpl final : public Port {
     uint16_t notify_generation = 0, notify_name = 0, notify_message = 0;
     uint16_t generation = 1;
     NotifyState notify = NotifyState::kNone;
+    Code notify_code = Code::kOk;
     bool used = false, queued = false, notify_out = false, cancelling = false;
     uint32_t final_tasks() const noexcept { return done + failed + cancelled; }
   };

@@ -77,6 +77,7 @@ class Service final : private OobEvents {
   std::mutex& lock() const noexcept { return *lock_; }
   std::condition_variable& changed() noexcept { return changed_; }  ///< With lock().
   const NodeSettings& settings() const noexcept { return settings_; }
+  std::string device_text() const { return plane_->device().info().name + " " + plane_->device().info().address; }
   const Address& listening() const noexcept { return oob_->listening(); }
   uint32_t peers_up() const noexcept { return peers_up_.load(std::memory_order_relaxed); }
 

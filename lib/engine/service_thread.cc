@@ -71,7 +71,8 @@ Status ServiceThread::open_segment(std::string_view node, std::string_view name,
                                 std::to_string(settings.connect_timeout_ms) + " ms (" +
                                 (request->asked     ? "the peer did not answer the query"
                                  : request->dialing ? "not connected"
-                                                    : "the paths did not come up") +
+                                                    : "the paths did not come up; data goes from device " +
+                                                          service_->device_text() + ", see --device") +
                                 "); is the node alive, and reachable by transport " + settings.transport + "?"};
   }
   *out = request->handle;

@@ -52,7 +52,8 @@ enum class NotifyState : uint8_t { kNone, kPending, kDelivered, kFailed };
 struct BatchStatus {
   uint32_t tasks = 0, done = 0, failed = 0, cancelled = 0;
   NotifyState notify = NotifyState::kNone;
-  bool final = false;  ///< Every task has its final status, and the notify too.
+  Code notify_code = Code::kOk;  ///< Why, for NotifyState::kFailed; kCancelled: a task of the batch was not done.
+  bool final = false;            ///< Every task has its final status, and the notify too.
   bool ok() const noexcept { return final && done == tasks && notify != NotifyState::kFailed; }
 };
 
@@ -85,7 +86,9 @@ struct DeviceEntry {
 
 /// What is really in use.
 struct TransportInfo {
-  std::string transport, provider, device, listen_address;
+  std::string transport, provider, device;
+  std::string device_address;  ///< Where data goes; another than listen_address. As the driver writes it, or empty.
+  std::string listen_address;  ///< Where peers connect.
   uint32_t workers = 0, tx_depth = 0, rx_depth = 0, slot_bytes = 0;
   bool hugepages = false;
 };
@@ -102,6 +105,7 @@ struct NodeStats {
   uint64_t fences = 0, frames_stale = 0;  ///< Of us as receiver; frames of another epoch or session.
   uint64_t lost_messages = 0;             ///< Between agents, for want of room: 0, or a bug.
   uint64_t notifies_sent = 0, notifies_received = 0, notifies_refused = 0;
+  uint64_t notifies_failed = 0;                            ///< Given up: the peer is gone, or refused them.
   uint32_t peers = 0, lanes = 0, tasks_open = 0;           ///< Gauges.
   uint32_t extents = 0, extents_min = 0, extents_max = 0;  ///< Now, and the fewest and most (peaks).
   uint32_t rx_slots = 0;                                   ///< Posted as receives.

@@ -165,7 +165,8 @@ class Driver {
   virtual ~Driver() = default;
 
   virtual std::string_view name() const noexcept = 0;
-  /// Devices that exist, without opening them. @p provider narrows the search; empty: any.
+  /// Devices that exist, without opening them, at least one. @p provider narrows the search; "auto": the best that
+  /// there is; empty: all.
   /// @return kUnsupported with the reason when the driver cannot work here, kNotFound when it finds none.
   virtual Status probe(std::string_view provider, std::vector<DeviceInfo>* out) = 0;
   /// @return kNotFound, kUnsupported when it cannot be used as @p use asks.

@@ -113,6 +113,39 @@ TEST_P(SilentTest, OpenEndsWithinTheConnectTimeout) {
   EXPECT_TRUE(here_.move(TransferOp::kWrite, to, 0, 1 << 20));
 }
 
+// Its connection lives, and nothing that is sent to it is ever taken: what others are told must not wait behind that.
+TEST_P(SilentTest, OneThatTakesNothingStopsNoOther) {
+  start({{"connect-timeout-ms", "1500"}});
+  Child mute, healthy;
+  ASSERT_TRUE(mute.start(GetParam(), "mute", {}, Child::Mode::kTurned)) << mute.first_line;
+  ASSERT_TRUE(healthy.start(GetParam(), "healthy", {})) << healthy.first_line;
+  const SegmentHandle to = open(healthy);
+  ASSERT_EQ(mute.ask("freeze"), "ok");
+  Status opened;
+  std::atomic<bool> ended{false};
+  std::thread dial([&] {
+    SegmentHandle unused{};
+    opened = here_.engine->open_segment(mute.address, "pool", &unused);
+    ended.store(true);
+  });
+  double longest = 0;
+  while (!ended.load()) {
+    for (const TransferOp op : {TransferOp::kWrite, TransferOp::kRead}) {
+      const double began = now_seconds();
+      EXPECT_TRUE(here_.move(op, to, 0, 4 << 20, 64 << 10)) << code_name(here_.last_code);
+      longest = std::max(longest, now_seconds() - began);
+    }
+  }
+  dial.join();
+  EXPECT_EQ(opened.code(), Code::kTimeout) << opened.describe();
+  EXPECT_LE(longest, 1.0) << "seconds for 4 MiB";
+  EXPECT_TRUE(wait_for(10, [&] { return here_.engine->stats().peers == 1; }));
+  ASSERT_EQ(mute.ask("thaw"), "ok");
+  SegmentHandle again{};
+  EXPECT_TRUE(wait_for(20, [&] { return here_.engine->open_segment(mute.address, "pool", &again).ok(); }));
+  EXPECT_TRUE(here_.move(TransferOp::kWrite, again, 0, 1 << 20));
+}
+
 // A peer that says hello, and welcome, and then nothing at all.
 class Mute final : public OobEvents {
  public:
