@@ -5,6 +5,8 @@
 ///          writer publishes `tail`, the reader `head`; both count messages and never wrap.
 /// Threads  Writer and reader may be different threads or processes; the indices carry acquire and release.
 /// Memory   A sparse file in /dev/shm: a page costs memory once a message has touched it. No descriptor stays open.
+///          Its mode is 0600. A process of the same user that truncates it ends ours by SIGBUS, as it could by a
+///          signal: only a sealed memfd refuses that, and a writer finds one only while its descriptor is open.
 /// Errors   create() gives text. Whoever reads an index or a length of the other side's checks it.
 #pragma once
 

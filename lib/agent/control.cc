@@ -203,7 +203,8 @@ void Control::on_worker(const ToControl& m) noexcept {
       Pool& pool = *pools_[raw(m.worker)];
       pool.capacity = static_cast<uint32_t>(m.values.a);
       pool.growing = false;
-      pool.share.set_capacity(pool.capacity);
+      pool.reserved = std::min(pool.reserved, pool.capacity);
+      limit_share(pool);
       pool.dirty = true;
       pool.extents = pool.capacity / p_.extent_slots;
       count_extents();

@@ -68,6 +68,7 @@ class Control final : public Agent {
     explicit Pool(uint32_t max_sessions) : share(max_sessions) {}
     GrantShare share;
     uint32_t worker = 0, capacity = 0, extents = 0;
+    uint32_t reserved = 0;  ///< Of capacity, for sessions that wait for their floor.
     uint64_t last_used = 0, next_try = 0;
     uint64_t accepted = 0;  ///< Messages since manage() looked.
     bool growing = false, shrinking = false, dirty = false;
@@ -157,7 +158,8 @@ class Control final : public Agent {
   void check_home(Session& s) noexcept;
   void manage(uint64_t now) noexcept;
   void grow_or_shrink(uint32_t worker) noexcept;
-  void retry_shares(uint32_t worker) noexcept;
+  void retry_shares(Pool& pool) noexcept;
+  void limit_share(Pool& pool) noexcept;
   void fence_idle(uint32_t worker) noexcept;
   void count_extents() noexcept;
   Charge window(const Session& s, uint32_t slots) const noexcept;

@@ -47,6 +47,7 @@ void Control::raise_requests(Session& s) noexcept {
 // New windows for sessions that want credit, as far as receives are posted.
 void Control::share(Pool& pool) noexcept {
   pool.dirty = false;
+  if (pool.starved) retry_shares(pool);
   std::array<GrantShare::Window, kShareBurst> windows;
   const uint32_t n = pool.share.share(windows);
   for (uint32_t i = 0; i < n; ++i) {
@@ -110,7 +111,8 @@ void Control::manage(uint64_t now) noexcept {
 
 void Control::grow_or_shrink(uint32_t worker) noexcept {
   Pool& pool = *pools_[worker];
-  if (pool.starved) retry_shares(worker);
+  if (pool.starved) retry_shares(pool);
+  if (pool.starved) fence_idle(worker);
   // In use is memory that was filled once since the last look; a trickle does not keep it.
   if (pool.accepted >= pool.capacity) pool.last_used = now_;
   pool.accepted = 0;
@@ -125,7 +127,8 @@ void Control::grow_or_shrink(uint32_t worker) noexcept {
     out.worker = WorkerId{static_cast<uint16_t>(worker)};
     tell_service(out);
     ControlStats::add(stats_.grows, 1);
-  } else if (idle && !pool.growing && !pool.shrinking && pool.capacity >= p_.rx_slots_min + p_.extent_slots) {
+  } else if (idle && !pool.starved && !pool.growing && !pool.shrinking &&
+             pool.capacity >= p_.rx_slots_min + p_.extent_slots) {
     // First stop promising, then reclaim what idle peers hold, and only then give the extent up (law 14).
     const uint32_t smaller = pool.capacity - p_.extent_slots;
     pool.share.set_capacity(smaller);
@@ -139,25 +142,32 @@ void Control::grow_or_shrink(uint32_t worker) noexcept {
     (void)p_.to_worker[worker]->put(retire);
     ControlStats::add(stats_.shrinks, 1);
   } else if (!idle && !pool.shrinking) {
-    pool.share.set_capacity(pool.capacity);
+    limit_share(pool);
   }
 }
 
-// Sessions that did not fit when they opened; and room for them, if idle ones hold more than their floor.
-void Control::retry_shares(uint32_t worker) noexcept {
-  Pool& pool = *pools_[worker];
-  pool.starved = false;
+// What waits for its floor is kept from those that hold more than theirs: they use it up, and get no more.
+void Control::limit_share(Pool& pool) noexcept { pool.share.set_capacity(pool.capacity - pool.reserved); }
+
+// Sessions that did not fit when they opened. Room is made for those whose floor fits beside the floors of the others.
+void Control::retry_shares(Pool& pool) noexcept {
+  uint32_t shared = 0, waiting = 0;
+  pool.share.set_capacity(pool.capacity);
   for (Peer* peer : peers_) {
-    if (peer == nullptr || peer->failed || worker >= peer->sessions.size()) continue;  // it may have fewer workers
-    if (!peer->sessions[worker]->share_due) continue;
-    Session& s = *peer->sessions[worker];
-    s.shared = pool.share.add(raw(s.params.peer), p_.session_floor, s.params.ceiling_slots) == Code::kOk;
-    s.share_due = !s.shared;
-    pool.starved = pool.starved || s.share_due;
-    if (s.shared) pool.share.update(raw(s.params.peer), 0, true);
-    pool.dirty = true;
+    if (peer == nullptr || peer->failed || pool.worker >= peer->sessions.size()) continue;  // it may have fewer workers
+    Session& s = *peer->sessions[pool.worker];
+    if (s.share_due) {
+      s.shared = pool.share.add(raw(s.params.peer), p_.session_floor, s.params.ceiling_slots) == Code::kOk;
+      s.share_due = !s.shared;
+      if (s.shared) pool.share.update(raw(s.params.peer), 0, true);
+    }
+    shared += s.shared ? 1 : 0;
+    waiting += s.share_due ? 1 : 0;
   }
-  if (pool.starved) fence_idle(worker);
+  pool.starved = waiting != 0;
+  const uint32_t floors = pool.capacity / p_.session_floor;
+  pool.reserved = floors <= shared ? 0 : std::min(waiting, floors - shared) * p_.session_floor;
+  limit_share(pool);
 }
 
 void Control::fence_idle(uint32_t worker) noexcept {

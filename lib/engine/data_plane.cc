@@ -68,8 +68,33 @@ Status DataPlane::build(const NodeSettings& settings, const Outside& outside, st
   return Code::kOk;
 }
 
+namespace {
+// What was handed over by a message that nobody took.
+void free_handed(const FromService& m) {
+  if (m.kind == FromService::Kind::kPeerUp) delete m.peer_object;
+  if (m.kind == FromService::Kind::kExtent || m.kind == FromService::Kind::kCtrlExtent) delete m.extent;
+}
+void free_handed(const ToService& m) {
+  if (m.kind == ToService::Kind::kPeerGone) delete m.peer_object;
+  if (m.kind == ToService::Kind::kFreeExtent) delete m.extent;
+}
+void free_handed(const ToWorker& m) {
+  if (m.kind == ToWorker::Kind::kOpenLane) delete m.opened;
+  if (m.kind == ToWorker::Kind::kAddExtent) delete m.extent;
+}
+void free_handed(const ToControl& m) {
+  if (m.kind == ToControl::Kind::kLaneClosed) delete m.closed;
+  if (m.kind == ToControl::Kind::kExtentHome) delete m.extent;
+}
+template <typename T>
+void free_all(Mailbox<T>& box) {
+  for (T m; box.take({&m, 1}) == 1;) free_handed(m);
+}
+}  // namespace
+
 // Queues first: what they still hold is home when they are gone. Then registrations, and memory with its pools last.
 DataPlane::~DataPlane() {
+  const bool built = control_ != nullptr;
   const bool made = control_ != nullptr;
   control_.reset();
   workers_.clear();
@@ -79,6 +104,11 @@ DataPlane::~DataPlane() {
   queues_.clear();
   ctrl_queue_.reset();
   for (Region* region : registered_) (void)device_->dereg(*region, 0).ok();
+  if (!built) return;
+  free_all(from_service_);
+  free_all(to_service_);
+  for (const auto& box : to_worker_) free_all(*box);
+  for (const auto& box : to_control_) free_all(*box);
 }
 
 // What was being handed over when the agents stopped belongs to nobody else.

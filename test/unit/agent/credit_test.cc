@@ -171,5 +171,46 @@ TEST_F(Credit, PeersShareTheReceivesByTheCapacityLaw) {
   EXPECT_EQ(b_->faults, 0u);
 }
 
+// Memory that cannot grow is all with peers that use it without a pause: a new peer gets its floor of it all the same.
+TEST_F(Credit, ANewPeerGetsItsFloorFromBusyOnes) {
+  start();
+  std::vector<std::unique_ptr<HalfNode>> busy;
+  for (uint16_t i = 1; i < 3; ++i) {
+    busy.push_back(std::make_unique<HalfNode>(NodeParams{}));
+    connect(*busy.back(), 0, *b_, i, SessionId{uint64_t{100} + i});
+  }
+  busy.push_back(std::move(a_));
+  a_ = std::make_unique<HalfNode>(NodeParams{});  // an idle stranger, so that turn() has two nodes
+  HalfNode fresh{NodeParams{}};
+  const auto step = [&] {
+    fake_now += 100;
+    for (const auto& n : busy) {
+      while (n->port.submissions(WorkerId{0}).room() > 200 && n->submit(SubmitOp::kWrite, 1, 0, 1000)) {}
+      n->turn();
+      n->collect();
+    }
+    fresh.turn();
+    fresh.collect();
+    turn();
+    return !HasFatalFailure();
+  };
+  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(step());
+  ASSERT_EQ(b_->session().granter.outstanding(Resource::kBounceSlots) +
+                b_->session(1).granter.outstanding(Resource::kBounceSlots) +
+                b_->session(2).granter.outstanding(Resource::kBounceSlots),
+            16u)
+      << "all of it is with the busy ones";
+  connect(fresh, 0, *b_, 3, SessionId{0x999});
+  const uint64_t before = busy[0]->done;
+  for (int i = 0; i < 200 && fresh.ready == 0; ++i) ASSERT_TRUE(step());
+  EXPECT_EQ(fresh.ready, 1u);
+  ASSERT_TRUE(fresh.submit(SubmitOp::kWrite, 1, 0, 5000));
+  for (int i = 0; i < 3000 && fresh.done == 0; ++i) ASSERT_TRUE(step());
+  EXPECT_EQ(fresh.done, 1u);
+  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(step());
+  EXPECT_GT(busy[0]->done, before + 100) << "the others go on";
+  EXPECT_EQ(b_->faults, 0u);
+}
+
 }  // namespace
 }  // namespace sluice::test

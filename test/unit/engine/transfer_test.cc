@@ -1,7 +1,10 @@
 // The main job in one process: blocks both ways, larger than a slot, larger than the window, and what goes with them.
+#include <rte_mempool.h>
+
 #include <atomic>
 #include <thread>
 
+#include "engine/data_plane.h"
 #include "two_nodes.h"
 
 namespace sluice::test {
@@ -9,6 +12,34 @@ namespace {
 
 void fill(std::byte* at, uint64_t bytes, uint64_t seed) {
   for (uint64_t i = 0; i < bytes; ++i) at[i] = static_cast<std::byte>((i * 131 + (i >> 8) * 7 + seed) & 0xff);
+}
+
+// An extent whose name is free again was freed.
+TEST(DataPlaneEnd, FreesWhatNobodyTookFromTheMailboxes) {
+  const NodeSettings settings = small_settings("plane");
+  OneNode eal;
+  ASSERT_TRUE(eal.start(settings).ok());
+  std::unique_ptr<DataPlane> plane;
+  ASSERT_TRUE(DataPlane::build(settings, Outside{}, &plane).ok());
+  std::vector<std::string> names;
+  for (const auto kind : {FromService::Kind::kExtent, FromService::Kind::kCtrlExtent}) {
+    std::unique_ptr<Extent> extent;
+    ASSERT_TRUE(plane->make_extent(4, plane->slot_bytes(), &extent).ok());
+    names.emplace_back(extent->mempool()->name);
+    FromService m{};
+    m.kind = kind;
+    m.extent = extent.release();
+    ASSERT_TRUE(plane->to_control().put(m));
+  }
+  FromService up{};
+  up.kind = FromService::Kind::kPeerUp;
+  up.peer_object = new Peer;
+  ASSERT_TRUE(plane->to_control().put(up));
+  plane.reset();
+  for (const std::string& name : names) {
+    std::unique_ptr<Extent> again;
+    EXPECT_TRUE(Extent::make(RegionKind::kPlain, name.c_str(), 4, 4096, &again).ok()) << name;
+  }
 }
 
 TEST_P(TwoNodes, WritesOneBlock) {
