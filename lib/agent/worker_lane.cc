@@ -82,7 +82,9 @@ bool Worker::scan_lane(Lane& lane) noexcept {
     const uint32_t next = tasks_[index].newer;
     const Task::State state = tasks_[index].state;
     const bool held = state == Task::State::kAborting || (state == Task::State::kSent && !tasks_[index].read);
-    if (!held) {
+    if (!held && lane.moved_at != 0 && now_ - lane.moved_at < p_.task_timeout) {
+      tasks_[index].deadline = lane.moved_at + p_.task_timeout;  // its turn is still to come
+    } else if (!held) {
       give_up(lane, index, Code::kTimeout);
     } else if (!lane.stuck_told && (silent || now_ - tasks_[index].deadline >= p_.lease)) {
       lane.stuck_told = true;  // only the peer could end it, and it does not: give the peer up

@@ -208,6 +208,7 @@ void Worker::on_read_response(Lane& lane, const MsgHeader& h, const std::byte* p
   std::memcpy(task.local + h.offset, payload, h.length);
   WorkerStats::add(stats_.bytes_received, h.length);
   task.received += h.length;
+  lane.moved_at = now_;
   if (task.received == task.length) finish(lane, index, TaskEnd::kDone, Code::kOk);
 }
 

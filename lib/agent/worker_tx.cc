@@ -271,6 +271,7 @@ uint32_t Worker::post_staged(Lane& lane) noexcept {
   }
   lane.staged_count -= n;
   lane.inflight += n;
+  if (n != 0) lane.moved_at = now_;
   WorkerStats::add(stats_.messages_sent, n);
   WorkerStats::add(stats_.bytes_sent, bytes);
   return n;

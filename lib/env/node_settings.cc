@@ -50,7 +50,8 @@ constexpr Setting kRows[] = {
     {"lease-ms", kUint, "2000", "Times", "Without a heartbeat for so long, nothing is placed for a peer", "ms", 50,
      600000},
     {"connect-timeout-ms", kUint, "3000", "Times", "Deadline of a connect", "ms", 10, kHourMs},
-    {"task-timeout-ms", kUint, "30000", "Times", "Deadline of a task", "ms", 10, 24 * kHourMs},
+    {"task-timeout-ms", kUint, "30000", "Times",
+     "A task ends when it, and those before it to the same peer, have not moved for so long", "ms", 10, 24 * kHourMs},
     {"credit-probe-us", kUint, "200", "Times", "First wait of a task without credit before it asks again", "us", 10,
      100000},
 };

@@ -188,6 +188,40 @@ TEST_F(WorkerEnd, ASentWriteWithoutAnswerMakesThePeerStuckOnceAfterTheLease) {
   EXPECT_TRUE(done().empty()) << "a byte of it may still move";
 }
 
+// A queue that takes longer than the time limit: each task waits as long as those before it move.
+TEST_F(WorkerEnd, ATaskBehindOthersThatMoveDoesNotExpire) {
+  open_all(1);
+  for (uint64_t ref = 1; ref <= 4; ++ref) write(ref, kRoom);
+  turns(2);
+  for (uint64_t n = 2; n <= 5; ++n) {
+    ASSERT_EQ(queue_.sent.size(), n - 1);
+    turn(kTimeout * 3 / 4);
+    ack(task(n - 2), kRoom);
+    grant(n);
+    turns(2);
+  }
+  const std::vector<TaskDone> all = done();
+  ASSERT_EQ(all.size(), 4u);
+  for (const TaskDone& d : all) EXPECT_EQ(d.end, TaskEnd::kDone) << d.ref;
+}
+
+TEST_F(WorkerEnd, AQueuedTaskExpiresWhenNothingMoves) {
+  open_all(1);
+  write(1, kRoom);
+  write(2, kRoom);
+  turns(2);
+  ack(task(0), kRoom);
+  turn();
+  EXPECT_EQ(only_done().ref, 1u);
+  turn(kTimeout - kProbeFirst);
+  EXPECT_TRUE(done().empty());
+  turn(2 * kProbeFirst);
+  turn(kProbeFirst);
+  const TaskDone d = only_done();
+  EXPECT_EQ(d.ref, 2u);
+  EXPECT_EQ(d.code, Code::kTimeout);
+}
+
 TEST_F(WorkerEnd, TasksOfAFailedLaneAreFinalOnlyWhenItIsGivenUp) {
   open_all(1);
   write(1);
