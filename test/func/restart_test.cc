@@ -1,6 +1,7 @@
 // A node that comes back: under the same name and port, and as a sender that dies fifty times.
 #include <signal.h>
 
+#include <filesystem>
 #include <random>
 
 #include "wires.h"
@@ -37,6 +38,16 @@ TEST_P(RestartTest, SameNameAndPortIsANewLife) {
   }
 }
 
+// What lies in /dev/shm, but for EAL's and other programs' files.
+size_t shared_files() {
+  size_t count = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = file.path().filename();
+    count += name.starts_with("sluice") || name.starts_with("fi_shm") ? 1 : 0;
+  }
+  return count;
+}
+
 // Only the sender dies, each time somewhere between its start and its thousandth message.
 TEST_P(SenderTest, FiftyDeathsLeaveTheTargetAsItWas) {
   constexpr int kLives = 50;
@@ -58,7 +69,7 @@ TEST_P(SenderTest, FiftyDeathsLeaveTheTargetAsItWas) {
     first.kill();
     ASSERT_TRUE(ended());
   }
-  const size_t fds = open_fds();
+  const size_t fds = open_fds(), shared = shared_files();
   std::mt19937 random(20);
   for (int i = 0; i < kLives; ++i) {
     Child sender;
@@ -72,6 +83,8 @@ TEST_P(SenderTest, FiftyDeathsLeaveTheTargetAsItWas) {
   const NodeStats s = here_.engine->stats();
   EXPECT_TRUE(home) << "peers " << s.peers << ", lanes " << s.lanes << ", slots out " << s.tx_slots_out;
   EXPECT_TRUE(wait_for(10, [&] { return open_fds() <= fds; })) << open_fds() << " files, before " << fds;
+  EXPECT_TRUE(wait_for(10, [&] { return shared_files() <= shared; }))
+      << shared_files() << " files in /dev/shm, before " << shared;
   Child last;
   ASSERT_TRUE(last.start(GetParam(), "last")) << last.first_line;
   ASSERT_EQ(last.ask("dial " + here_.address), "ok");
@@ -81,6 +94,8 @@ TEST_P(SenderTest, FiftyDeathsLeaveTheTargetAsItWas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Func, RestartTest, ::testing::Values(kRxm, kShm, kLoop), wire_name);
+// Not shm: a sender killed while it holds a lock of libfabric's in shared memory makes our next poll spin for ever
+// (drivers/fabric/queue.h), and one of fifty does.
 INSTANTIATE_TEST_SUITE_P(Func, SenderTest, ::testing::Values(kRxm), wire_name);
 
 }  // namespace
