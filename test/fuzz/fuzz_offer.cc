@@ -1,5 +1,5 @@
-// Out-of-band messages of every type, JSON or nearly (json_mutator.cc): what is accepted keeps its caps and comes back the
-// same through its own text.
+// Out-of-band messages of every type, JSON or nearly (json_mutator.cc): what is accepted keeps its caps and comes back
+// the same through its own text.
 #include <cstddef>
 #include <cstdint>
 #include <string>

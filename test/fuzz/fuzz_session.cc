@@ -1,4 +1,4 @@
-// A session against a hostile peer: a whole control agent and worker, with frames and messages that the input chooses. An
+// A session against a hostile peer: a control agent and a worker, with frames and messages that the input chooses. An
 // honest peer is beside it. Whatever the hostile one does, nothing crashes, the laws of credit hold for the honest one,
 // receives for control stay posted, and at the end a write of the honest peer is still placed.
 #include <rte_eal.h>

@@ -1,5 +1,5 @@
-// A mutator for out-of-band messages: it changes one value of the JSON text, so that what it makes is JSON still. What is
-// not JSON is left to libFuzzer's own mutations.
+// A mutator for out-of-band messages: it changes one value of the JSON text, so that what it makes is JSON still. What
+// is not JSON is left to libFuzzer's own mutations.
 #include <array>
 #include <cstdint>
 #include <cstring>
