@@ -28,7 +28,7 @@ Status MemoryTable::add(std::unique_ptr<Region> region, MemoryHandle* out) {
   if (index == entries_.size()) entries_.emplace_back();
   Entry& entry = entries_[index];
   entry.region = std::move(region);
-  entry.use = std::make_unique<MemoryUse>();
+  entry.use = std::make_shared<MemoryUse>();
   *out = MemoryHandle{uint64_t{entry.generation} << 32 | index};
   publish();
   return Code::kOk;
@@ -55,7 +55,7 @@ Status MemoryTable::remove(MemoryHandle handle) {
     return {Code::kBusy, "unregister " + range_text(entry->region->base(), entry->region->bytes()) + ": " +
                              std::to_string(uses) + " tasks use it; wait until they are final"};
   }
-  retired_.push_back(std::move(entry->use));
+  entry->use.reset();
   entry->region.reset();
   ++entry->generation;
   publish();
@@ -65,7 +65,7 @@ Status MemoryTable::remove(MemoryHandle handle) {
 void MemoryTable::publish() {
   auto fresh = std::make_shared<MemorySnapshot>();
   for (const Entry& entry : entries_)
-    if (entry.region != nullptr) fresh->push_back({entry.region->base(), entry.region->bytes(), entry.use.get()});
+    if (entry.region != nullptr) fresh->push_back({entry.region->base(), entry.region->bytes(), entry.use});
   std::sort(fresh->begin(), fresh->end(), [](const MemorySpan& a, const MemorySpan& b) { return a.base < b.base; });
   const std::lock_guard lock(snapshot_lock_);
   snapshot_ = std::move(fresh);

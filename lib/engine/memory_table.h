@@ -5,7 +5,8 @@
 ///          when memory comes or goes. An exported buffer has a number that peers use; it is set at the workers by the
 ///          owner of this table.
 /// Threads  Calls are serialised by the node's lock, except snapshot(), version() and Use counters: any thread.
-/// Memory   Owns managed regions; imported ones stay the application's.
+/// Memory   Owns managed regions; imported ones stay the application's. A snapshot owns the counters that it names, so
+///          they go with the last port that has it.
 /// Errors   Each text names the range, the handle or the segment.
 #pragma once
 
@@ -23,7 +24,7 @@
 
 namespace sluice {
 
-/// One registration as ports see it. uses counts open tasks on it.
+/// One registration as ports see it. uses counts open tasks on it: with one, it is not removed.
 struct MemoryUse {
   std::atomic<uint32_t> uses{0};
   std::atomic<bool> closing{false};
@@ -31,7 +32,7 @@ struct MemoryUse {
 struct MemorySpan {
   const std::byte* base;
   uint64_t bytes;
-  MemoryUse* use;
+  std::shared_ptr<MemoryUse> use;
 };
 using MemorySnapshot = std::vector<MemorySpan>;
 
@@ -62,7 +63,7 @@ class MemoryTable {
  private:
   struct Entry {
     std::unique_ptr<Region> region;
-    std::unique_ptr<MemoryUse> use;
+    std::shared_ptr<MemoryUse> use;
     uint32_t generation = 1;
     uint32_t exports = 0;
   };
@@ -76,7 +77,6 @@ class MemoryTable {
 
   const uint32_t max_buffers_, places_;
   std::vector<Entry> entries_;
-  std::vector<std::unique_ptr<MemoryUse>> retired_;  // snapshots of ports may still name them
   std::vector<Number> numbers_;
   std::map<std::string, std::vector<Exported>, std::less<>> segments_;
   std::shared_ptr<const MemorySnapshot> snapshot_ = std::make_shared<MemorySnapshot>();

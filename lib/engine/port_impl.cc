@@ -114,13 +114,21 @@ Code PortImpl::check(const Request& r, TaskSlot* slot) noexcept {
   if (r.op != TransferOp::kWrite && r.op != TransferOp::kRead) return Code::kBadArgument;
   if (r.buffer >= segment.buffers.size() || !range_ok(r.offset, r.length, segment.buffers[r.buffer].bytes))
     return Code::kOutOfRange;
-  static MemoryUse no_memory;  // of tasks of length 0, which need none
-  static const MemorySpan nothing{nullptr, 0, &no_memory};
+  static const MemorySpan nothing{nullptr, 0, std::make_shared<MemoryUse>()};  // of tasks of length 0
   const MemorySpan* span = r.length == 0 ? &nothing : span_of(r.local, r.length);
   if (span == nullptr) return Code::kNotRegistered;
-  *slot = TaskSlot{
-      static_cast<std::byte*>(r.local), r.offset,      r.length, span->use, segment.buffers[r.buffer].id, segment.peer,
-      segment.peer_generation,          segment.lanes, kNoPhase, r.op,      TaskState::kPending,          Code::kOk};
+  *slot = TaskSlot{static_cast<std::byte*>(r.local),
+                   r.offset,
+                   r.length,
+                   span->use.get(),
+                   segment.buffers[r.buffer].id,
+                   segment.peer,
+                   segment.peer_generation,
+                   segment.lanes,
+                   kNoPhase,
+                   r.op,
+                   TaskState::kPending,
+                   Code::kOk};
   return Code::kOk;
 }
 

@@ -1,9 +1,10 @@
 // Counts what this program takes from the heap by new. In a file of its own, so that the compiler does not see through.
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 
-uint64_t g_heap_calls = 0;
+std::atomic<uint64_t> g_heap_calls{0};
 
 void* operator new(size_t bytes) {
   ++g_heap_calls;

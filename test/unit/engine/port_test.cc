@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "engine/port_impl.h"
 
-extern uint64_t g_heap_calls;  // heap.cc
+extern std::atomic<uint64_t> g_heap_calls;  // heap.cc
 
 namespace sluice::test {
 namespace {

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/data_plane.h"
@@ -54,7 +56,7 @@ TEST_F(Memory, AHandleEndsWithItsRegistration) {
 TEST_F(Memory, WhatIsInUseStays) {
   MemoryHandle handle;
   ASSERT_TRUE(add(0, 100, &handle).ok());
-  MemoryUse* use = table_.snapshot()->front().use;
+  const std::shared_ptr<MemoryUse> use = table_.snapshot()->front().use;
   use->uses = 2;
   const Status s = table_.remove(handle);
   EXPECT_EQ(s.code(), Code::kBusy);
@@ -63,6 +65,30 @@ TEST_F(Memory, WhatIsInUseStays) {
   use->uses = 0;
   EXPECT_TRUE(table_.remove(handle).ok());
   EXPECT_TRUE(use->closing.load()) << "a port with the old snapshot sees that it has gone";
+}
+
+TEST_F(Memory, NothingIsKeptOfWhatWasUnregistered) {
+  std::vector<std::weak_ptr<MemoryUse>> gone;
+  const auto old = table_.snapshot();  // as a port that was not used since has it
+  for (int i = 0; i < 100'000; ++i) {
+    MemoryHandle handle;
+    ASSERT_TRUE(add(0, 100, &handle).ok());
+    if (i % 100 == 0) gone.push_back(table_.snapshot()->front().use);
+    ASSERT_TRUE(table_.remove(handle).ok());
+  }
+  for (const auto& use : gone) EXPECT_TRUE(use.expired());
+  EXPECT_TRUE(table_.snapshot()->empty());
+}
+
+TEST_F(Memory, ASnapshotKeepsWhatItNames) {
+  MemoryHandle handle;
+  ASSERT_TRUE(add(0, 100, &handle).ok());
+  auto held = table_.snapshot();
+  ASSERT_TRUE(table_.remove(handle).ok());
+  EXPECT_TRUE(held->front().use->closing.load());
+  const std::weak_ptr<MemoryUse> use = held->front().use;
+  held.reset();
+  EXPECT_TRUE(use.expired());
 }
 
 TEST_F(Memory, WhatIsExportedStaysUntilItIsForgotten) {
@@ -169,6 +195,38 @@ TEST(Extents, NamesNeverComeAgainAndFit) {
     EXPECT_TRUE(names.insert(extent_name(number)).second) << number;
     EXPECT_LE(extent_name(number).size(), 20u);
   }
+}
+
+// The place of a closed segment is opened for the next one while somebody looks the old handle up.
+TEST(Segments, AnOldHandleNeverGivesANewSegment) {
+  const auto table = std::make_unique<SegmentTable>();
+  constexpr uint16_t kLives = 20'000;
+  std::atomic<uint64_t> last{0};
+  std::atomic<bool> done{false};
+  uint64_t found = 0, wrong = 0;
+  SegmentReader reading;
+  table->add_reader(&reading);
+  std::thread reader([&] {
+    while (!done.load(std::memory_order_relaxed)) {
+      const SegmentHandle handle{last.load(std::memory_order_relaxed)};
+      const SegmentReader::Section section(reading, *table);
+      const OpenSegment* segment = table->find(handle);
+      if (segment == nullptr) continue;
+      ++found;
+      if (segment->peer_generation != static_cast<uint64_t>(handle) >> 32) ++wrong;
+    }
+  });
+  for (uint16_t life = 1; life <= kLives; ++life) {
+    SegmentHandle handle;
+    ASSERT_EQ(table->open(segment("pool", life), &handle), Code::kOk);
+    ASSERT_EQ(static_cast<uint64_t>(handle), uint64_t{life} << 32) << "the same place, the next generation";
+    last = static_cast<uint64_t>(handle);
+    ASSERT_EQ(table->close(handle), Code::kOk);
+  }
+  done = true;
+  reader.join();
+  table->remove_reader(&reading);
+  EXPECT_EQ(wrong, 0u) << "of " << found;
 }
 
 TEST(Segments, HandlesThatNeverWereAreRefused) {
