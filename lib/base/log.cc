@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 
 namespace sluice {
 namespace {
@@ -54,6 +55,17 @@ bool parse_log_level(std::string_view name, LogLevel* level) noexcept {
     return true;
   }
   return false;
+}
+
+void LogLimit::warn(uint64_t now_ns, std::string_view area, std::string_view text) noexcept {
+  if (now_ns < after_ns_) {
+    ++dropped_;
+    return;
+  }
+  after_ns_ = now_ns + every_ns_;
+  if (dropped_ == 0) return log_line(LogLevel::kWarn, area, text);
+  log_line(LogLevel::kWarn, area, std::string(text) + " (and " + std::to_string(dropped_) + " lines not shown)");
+  dropped_ = 0;
 }
 
 void log_line(LogLevel level, std::string_view area, std::string_view text) noexcept {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "agent/peer.h"
+#include "base/log.h"
 #include "engine/data_plane.h"
 #include "engine/memory_table.h"
 #include "engine/segment_table.h"
@@ -139,6 +140,7 @@ class Service final : private OobEvents {
   std::unique_ptr<Oob> oob_;
   std::vector<PeerEntry> peers_;
   std::map<OobPeer, uint16_t> by_oob_;
+  LogLimit refusals_;
   OobPeer refused_{};  // the last that we refused, and why
   std::string refusal_;
   std::vector<std::shared_ptr<OpenRequest>> requests_;

@@ -34,7 +34,7 @@ void Service::fail_requests(OobPeer peer, const Status& why) {
 }
 
 void Service::refuse(OobPeer peer, const std::string& reason) {
-  log_warn("peer", reason);
+  refusals_.warn(outside_.now_ns(), "peer", reason);
   by_oob_.erase(peer);
   refused_ = peer;
   refusal_ = reason;

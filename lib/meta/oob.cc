@@ -14,7 +14,6 @@
 
 namespace sluice {
 namespace {
-constexpr uint64_t kLogEveryMs = 1000;
 constexpr int kReadsPerTurn = 8;  // of one link, so that a busy one does not hold up the others
 }  // namespace
 
@@ -103,18 +102,6 @@ bool OobNode::Impl::has_output() const noexcept {
   return std::any_of(links_.begin(), links_.end(), [](const auto& link) {
     return link->state != LinkState::kDead && link->state != LinkState::kConnecting && link->stream.has_output();
   });
-}
-
-/// One line a second at most: strangers choose how often they call.
-void OobNode::Impl::warn(const std::string& text) {
-  const uint64_t now_ns = now();
-  if (now_ns < log_after_ns_) {
-    ++log_dropped_;
-    return;
-  }
-  log_after_ns_ = now_ns + ms(kLogEveryMs);
-  log_warn("meta", log_dropped_ == 0 ? text : text + " (and " + std::to_string(log_dropped_) + " lines not shown)");
-  log_dropped_ = 0;
 }
 
 int OobNode::Impl::wait_ms(int timeout_ms) const {

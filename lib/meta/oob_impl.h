@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log.h"
 #include "meta/oob.h"
 #include "meta/oob_stream.h"
 
@@ -95,7 +96,7 @@ class OobNode::Impl {
   uint64_t now() const { return config_.now_ns(); }
   uint64_t ms(uint64_t count) const noexcept { return count * kNsPerMs; }
   Link* link_of(OobPeer peer) const noexcept;
-  void warn(const std::string& text);
+  void warn(const std::string& text) { log_.warn(now(), "meta", text); }
 
   // oob.cc: the turn
   int wait_ms(int timeout_ms) const;
@@ -142,8 +143,7 @@ class OobNode::Impl {
   int wake_fd_ = -1;
   int listen_fd_ = -1;
   uint64_t accept_after_ns_ = 0;
-  uint64_t log_after_ns_ = 0;
-  uint64_t log_dropped_ = 0;
+  LogLimit log_;  // strangers choose how often they call
   uint64_t last_dial_ = 0;
   uint32_t work_ = 0;
   std::vector<std::unique_ptr<Link>> links_;  ///< In the order of their making.
