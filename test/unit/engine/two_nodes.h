@@ -1,5 +1,5 @@
 // Two whole nodes in one process, over the loop driver, turned by hand: no lcore is launched and no time is waited for
-// except by turning.
+// except by turning (but where a test asks for lcores).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,11 +20,16 @@ struct Wire {
   const char* name;
   const char* transport;
   const char* provider;
+  uint32_t workers_a = 1, workers_b = 1;
+  bool crc = false;
 };
 inline constexpr Wire kWires[] = {{"loop", "loop_twosided", "auto"},
                                   {"tcp_rxm", "fabric_twosided", "tcp;ofi_rxm"},
                                   {"net", "fabric_twosided", "net"},
-                                  {"shm", "fabric_twosided", "shm"}};
+                                  {"shm", "fabric_twosided", "shm"},
+                                  {"loop_2_2", "loop_twosided", "auto", 2, 2},
+                                  {"loop_2_1", "loop_twosided", "auto", 2, 1},
+                                  {"loop_crc", "loop_twosided", "auto", 1, 2, true}};
 
 inline NodeSettings small_settings(const std::string& name) {
   NodeSettings s;
@@ -45,9 +50,9 @@ inline NodeSettings small_settings(const std::string& name) {
 
 class OneNode {
  public:
-  Status start(const NodeSettings& settings, uint64_t segment_bytes = 0) {
+  Status start(const NodeSettings& settings, uint64_t segment_bytes = 0, bool own_lcores = false) {
     RunOptions run;
-    run.own_lcores = false;
+    run.own_lcores = own_lcores;
     if (Status s = Engine::start(settings, run, &engine); !s.ok()) return s;
     address = engine->transport().listen_address;
     if (segment_bytes == 0) return Code::kOk;
@@ -70,6 +75,9 @@ class TwoNodes : public ::testing::TestWithParam<Wire> {
     NodeSettings b = small_settings("b");
     a.transport = b.transport = GetParam().transport;
     a.provider = b.provider = GetParam().provider;
+    a.workers = GetParam().workers_a;
+    b.workers = GetParam().workers_b;
+    a.verify_crc = b.verify_crc = GetParam().crc;
     if (adjust) adjust(a, b);
     Status s = a_.start(a, kSegment);
     ASSERT_TRUE(s.ok()) << s.describe();
