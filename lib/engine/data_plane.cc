@@ -56,11 +56,11 @@ Status DataPlane::build(const NodeSettings& settings, const Outside& outside, st
       std::max<uint64_t>(1, outside.ticks_per_us != 0 ? outside.ticks_per_us : rte_get_tsc_hz() / 1'000'000);
   made->slot_bytes_ = static_cast<uint32_t>(settings.slot_bytes + kMsgHeaderBytes);
   made->frame_bytes_ = static_cast<uint32_t>(settings.ctrl_slot_bytes);
-  made->max_window_ = static_cast<uint32_t>(std::min<uint64_t>(settings.rx_slots_max, Session::kMaxWindow));
   if (settings.hugepages == "on") made->region_kind_ = RegionKind::kHuge;
   if (settings.hugepages == "off") made->region_kind_ = RegionKind::kPlain;
   if (Status s = made->open_device(settings, outside); !s.ok()) return s;
   if (Status s = made->open_queues(settings); !s.ok()) return s;
+  made->size_and_check(settings);
   if (Status s = made->open_pools(settings); !s.ok()) return s;
   if (Status s = made->open_mailboxes(settings); !s.ok()) return s;
   made->make_agents(settings, outside.ticks);
@@ -194,13 +194,37 @@ Status DataPlane::open_queues(const NodeSettings& settings) {
   return device_->open_queue(ctrl, &ctrl_queue_);
 }
 
+// What is cut or short is said before memory is taken, in a line each.
+void DataPlane::size_and_check(const NodeSettings& settings) {
+  sizing_ = size_pools(settings, device_->info().name, queues_[0]->depth());
+  for (const std::string& line : sizing_.chosen_cuts) log_warn("settings", line);
+  for (const std::string& line : sizing_.default_cuts) log_info("settings", line);
+  const uint64_t bytes = bounce_bytes(settings, kFirstSessions * kCtrlSlotsPerSession + kCtrlTxSlots);
+  const uint64_t huge = region_kind_ == RegionKind::kHuge ? bytes : 0;
+  for (const std::string& line : preflight(memory_facts(), bytes, huge)) log_warn("memory", line);
+}
+
+// The limit of locked memory matters to devices that pin.
+EalFacts DataPlane::memory_facts() const {
+  EalFacts facts = read_eal_facts();
+  if (!device_->caps().needs_local_reg) facts.memlock_bytes = UINT64_MAX;
+  return facts;
+}
+
+uint64_t DataPlane::locked_with(const Region& more) const noexcept {
+  uint64_t bytes = more.bytes();
+  for (const Region* region : registered_) bytes += region->bytes();
+  return bytes;
+}
+
 Status DataPlane::make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_ptr<Extent>* out) {
   const std::string name = extent_name(g_extent_number.fetch_add(1));
   std::unique_ptr<Extent> made;
   if (Status s = Extent::make(region_kind_, name.c_str(), slots, slot_bytes, &made); !s.ok()) return s;
   hugepages_ = hugepages_ || made->region().kind() == RegionKind::kHuge;
   if (device_->caps().needs_local_reg) {
-    if (Status s = device_->reg(made->region(), 0, false); !s.ok()) return s;
+    if (Status s = device_->reg(made->region(), 0, false); !s.ok())
+      return with_shortage(std::move(s), memory_facts(), locked_with(made->region()), 0);
     registered_.push_back(&made->region());
   }
   *out = std::move(made);
@@ -289,10 +313,9 @@ void DataPlane::make_agents(const NodeSettings& settings, TickSource ticks) {
   c.session_floor = static_cast<uint32_t>(settings.session_floor);
   c.slot_bytes = slot_bytes_;
   c.extent_slots = static_cast<uint32_t>(settings.extent_slots);
-  c.rx_slots = std::min(static_cast<uint32_t>(settings.rx_slots), queues_[0]->depth().rx);
+  c.rx_slots = sizing_.rx_slots;
   c.rx_slots_min = static_cast<uint32_t>(settings.rx_slots_min);
-  c.rx_slots_max = static_cast<uint32_t>(std::min<uint64_t>(
-      {settings.rx_slots_max, queues_[0]->depth().rx, uint64_t{BouncePool::kMaxExtents} * settings.extent_slots}));
+  c.rx_slots_max = sizing_.rx_slots_max;
   c.ack_delay = kAckDelayUs * us;
   c.ctrl_ack_delay = kCtrlAckDelayUs * us;
   c.retry = kRetryUs * us;

@@ -20,6 +20,7 @@
 #include "agent/worker.h"
 #include "base/status.h"
 #include "engine/outside.h"
+#include "engine/sizing.h"
 #include "env/node_settings.h"
 #include "mem/bounce_pool.h"
 #include "xport/driver.h"
@@ -57,8 +58,8 @@ class DataPlane {
   Mailbox<FromService>& to_control() noexcept { return from_service_; }
   Mailbox<ToService>& from_control() noexcept { return to_service_; }
   NotifyInbox& notifies() noexcept { return notifies_; }
-  uint32_t slot_bytes() const noexcept { return slot_bytes_; }  ///< Of data slots, header included.
-  uint32_t max_window() const noexcept { return max_window_; }  ///< The most slots one session is ever granted.
+  uint32_t slot_bytes() const noexcept { return slot_bytes_; }     ///< Of data slots, header included.
+  uint32_t max_window() const noexcept { return sizing_.window; }  ///< The most slots one session is ever granted.
   uint64_t ticks_per_us() const noexcept { return ticks_per_us_; }
   bool hugepages() const noexcept { return hugepages_; }
 
@@ -66,13 +67,17 @@ class DataPlane {
   DataPlane() = default;
   Status open_device(const NodeSettings& settings, const Outside& outside);
   Status open_queues(const NodeSettings& settings);
+  void size_and_check(const NodeSettings& settings);
+  EalFacts memory_facts() const;
+  uint64_t locked_with(const Region& more) const noexcept;
   Status open_pools(const NodeSettings& settings);
   Status open_mailboxes(const NodeSettings& settings);
   void make_agents(const NodeSettings& settings, TickSource ticks);
   void empty_mailboxes();
 
+  Sizing sizing_;
   RegionKind region_kind_ = RegionKind::kBest;
-  uint32_t slot_bytes_ = 0, max_window_ = 0, frame_bytes_ = 0;
+  uint32_t slot_bytes_ = 0, frame_bytes_ = 0;
   uint64_t ticks_per_us_ = 1;
   bool hugepages_ = false;
   std::unique_ptr<Driver> driver_;

@@ -25,12 +25,12 @@ NodeSettings with_name(NodeSettings settings) {
   return settings;
 }
 
-// A worker without a CPU of its own may run on any that the process may use.
-void unpin() noexcept {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (const int cpu : read_eal_facts().allowed_cpus) CPU_SET(static_cast<size_t>(cpu), &all);
-  (void)sched_setaffinity(0, sizeof all, &all);
+// A worker without a CPU of its own may run on any of its place.
+void run_on(const std::vector<int>& cpus) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
+  (void)sched_setaffinity(0, sizeof set, &set);
 }
 }  // namespace
 
@@ -70,12 +70,33 @@ Status Node::start_eal_for(const RunOptions& options) {
                   : settings_.hugepages == "off" ? HugePolicy::kOff
                                                  : HugePolicy::kAuto;
   if (options.own_lcores) {
-    eal.worker_cpus = settings_.cpus;
-    const std::vector<int> allowed = read_eal_facts().allowed_cpus;
-    for (size_t i = eal.worker_cpus.size(); i < settings_.workers; ++i)
-      eal.worker_cpus.push_back(allowed[i % allowed.size()]);
+    choose_places();
+    for (const WorkerPlace& place : places_) eal.worker_cpus.push_back(place.cpu);
   }
   return start_eal(eal);
+}
+
+// Where there is one NUMA node, the device's place does not matter, and nobody looks for it.
+void Node::choose_places() {
+  Machine machine;
+  if (Status s = read_machine(&machine); !s.ok() || machine.cpus.empty()) {
+    log_info("plan", s.describe());
+    machine = Machine{};
+    for (const int cpu : read_eal_facts().allowed_cpus) machine.cpus.push_back({cpu, cpu, -1});
+  }
+  std::string rail = settings_.device;
+  std::unique_ptr<Driver> driver;
+  std::vector<DeviceInfo> found;
+  if (machine.distance.size() > 1 && DataPlane::probe(settings_, Outside{}, &driver, &found).ok())
+    for (const DeviceInfo& info : found) {
+      if (!rail.empty() && rail != info.name) continue;
+      rail = info.name;
+      if (info.numa_node >= 0) machine.devices.insert(machine.devices.begin(), {rail, info.numa_node});
+    }
+  places_ = place_workers(settings_, machine, rail);
+  for (size_t w = 0; w < places_.size(); ++w)
+    log_debug("plan", "worker " + std::to_string(w) + ": CPU " + std::to_string(places_[w].cpu) + ", of " +
+                          format_cpus(places_[w].may_use));
 }
 
 // Worker 0 shares its lcore with the control core and the application's agents: one busy thread for a node with one
@@ -97,8 +118,8 @@ Status Node::launch_runners(const RunOptions& options) {
     if (!options.own_lcores) continue;
     const bool pinned = w < settings_.cpus.size() || !options.eal_args.empty();
     Runner* runner = runners_.back().get();
-    Status s = launch(lcores[w], [runner, pinned] {
-      if (!pinned) unpin();
+    Status s = launch(lcores[w], [runner, may_use = pinned ? std::vector<int>{} : places_[w].may_use] {
+      if (!may_use.empty()) run_on(may_use);
       runner->run();
     });
     if (!s.ok()) return s;

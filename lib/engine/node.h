@@ -14,6 +14,7 @@
 #include "agent/runner.h"
 #include "engine/data_plane.h"
 #include "engine/engine.h"
+#include "engine/placement.h"
 #include "engine/service_thread.h"
 
 namespace sluice {
@@ -43,6 +44,7 @@ class Node final : public Engine {
 
  private:
   Status start_eal_for(const RunOptions& options);
+  void choose_places();
   Status launch_runners(const RunOptions& options);
   Status wait_quiet(uint32_t deadline_ms);
   size_t open_notifies();
@@ -55,6 +57,7 @@ class Node final : public Engine {
   std::unique_ptr<DataPlane> plane_;
   std::unique_ptr<ServiceThread> service_;
   std::vector<std::unique_ptr<Runner>> runners_;
+  std::vector<WorkerPlace> places_;    ///< By worker, with lcores of our own.
   std::vector<unsigned> lcores_;       ///< Where the runners run; empty without lcores of our own.
   std::mutex notify_lock_;             ///< take_notifies and send_notify, one thread at a time.
   std::unique_ptr<Port> notify_port_;  ///< Of send_notify.
