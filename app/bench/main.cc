@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/log.h"
 #include "child.h"
 #include "modes.h"
 #include "pattern.h"
@@ -134,8 +133,6 @@ int run(int argc, char** argv) {
   if (status.ok()) status = read_bench_options(settings, &setup.options);
   if (!status.ok()) return complain(status, kUsage);
   if (setup.node.name.empty()) setup.node.name = "bench-" + std::to_string(::getpid());
-  LogLevel level;
-  if (parse_log_level(setup.node.log_level, &level)) set_log_level(level);
   if (setup.options.list) {
     status = print_devices(setup.node);
     return status.ok() ? 0 : complain(status, kFailed);

@@ -1,7 +1,6 @@
 // sluice-relay: a node as a process. It exports memory under names, and serves until SIGTERM or SIGINT.
 #include <cstdio>
 
-#include "base/log.h"
 #include "engine/engine.h"
 #include "env/node_settings.h"
 #include "program/device_list.h"
@@ -108,8 +107,6 @@ int run(int argc, char** argv) {
   Status status = load_node_settings("sluice-relay", kAbout, own, &settings, &node, &help);
   if (status.ok() && !help.empty()) return std::printf("%s", help.c_str()) < 0 ? kFailed : 0;
   if (!status.ok()) return complain(status, kUsage);
-  LogLevel level;
-  if (parse_log_level(node.log_level, &level)) set_log_level(level);
   if (settings.flag("list")) {
     status = print_devices(node);
     return status.ok() ? 0 : complain(status, kFailed);

@@ -85,7 +85,9 @@ Status start_eal(const EalOptions& options) {
   }
   if (result < 0) return start_failed(words, error);
   state = {.up = true, .taken_over = false, .hugepages = rte_eal_has_hugepages() != 0};
-  if (!state.hugepages) log_info("env", "running without hugepages; all works, large transfers are somewhat slower");
+  if (!state.hugepages)
+    log_line(options.hugepages == HugePolicy::kAuto ? LogLevel::kWarn : LogLevel::kInfo, "env",
+             "running without hugepages; all works, large transfers are somewhat slower");
   return Code::kOk;
 }
 

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/log.h"
+
 namespace sluice {
 namespace {
 using enum SettingType;
@@ -156,7 +158,14 @@ Status load_node_settings(std::string_view program, std::string_view about, cons
   Status status = settings->parse_command_line(program, about, words, help);
   if (!status.ok() || !help->empty()) return status;
   if (const std::string& file = settings->text("config"); !file.empty()) status = settings->parse_file(file);
-  return status.ok() ? read_node_settings(*settings, node) : status;
+  if (status.ok()) status = read_node_settings(*settings, node);
+  LogLevel level;
+  if (!status.ok() || !parse_log_level(node->log_level, &level)) return status;
+  set_log_level(level);
+  const std::string lines = settings->effective();
+  for (size_t from = 0, to; (to = lines.find('\n', from)) != std::string::npos; from = to + 1)
+    log_debug("settings", std::string_view(lines).substr(from, to - from));
+  return status;
 }
 
 void split_words(int argc, const char* const* argv, std::vector<std::string>* eal, std::vector<std::string>* own) {

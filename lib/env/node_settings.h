@@ -34,8 +34,9 @@ Status read_node_settings(const Settings& settings, NodeSettings* out);
 /// What does not fit together in @p node. @return kBadArgument.
 Status validate(const NodeSettings& node);
 
-/// All a program does at its start: command line, then the file that --config names, then the checks. When help was
-/// asked for, @p help is not empty and nothing else is set. @return kBadArgument, kNotFound.
+/// All a program does at its start: command line, then the file that --config names, then the checks; then it sets the
+/// level of the log, and each setting with its source is logged at debug. When help was asked for, @p help is not empty
+/// and nothing else is set. @return kBadArgument, kNotFound.
 Status load_node_settings(std::string_view program, std::string_view about, const std::vector<std::string>& words,
                           Settings* settings, NodeSettings* node, std::string* help);
 

@@ -35,20 +35,6 @@ std::string bound_text(const Setting& row, uint64_t bound) {
   return row.type == SettingType::kSize ? size_text(bound) : std::to_string(bound);
 }
 
-// "10 to 60000 ms", "at least 1"; empty when all is allowed.
-std::string range_text(const Setting& row) {
-  std::string text;
-  if (row.max != UINT64_MAX) {
-    text = bound_text(row, row.min) + " to " + bound_text(row, row.max);
-  } else if (row.min != 0) {
-    text = "at least " + bound_text(row, row.min);
-  } else {
-    return text;
-  }
-  if (!row.unit.empty() && row.type != SettingType::kSize) text.append(" ").append(row.unit);
-  return text;
-}
-
 bool parse_number(const Setting& row, std::string_view text, uint64_t* number) noexcept {
   const uint64_t scale = row.type == SettingType::kSize ? suffix_scale(&text) : 1;
   uint64_t value = 0;
@@ -116,6 +102,20 @@ std::string_view type_name(SettingType type) noexcept {
   return "";
 }
 }  // namespace
+
+std::string range_text(const Setting& row) {
+  std::string text;
+  if (row.type != SettingType::kUint && row.type != SettingType::kSize) return text;
+  if (row.max != UINT64_MAX) {
+    text = bound_text(row, row.min) + " to " + bound_text(row, row.max);
+  } else if (row.min != 0) {
+    text = "at least " + bound_text(row, row.min);
+  } else {
+    return text;
+  }
+  if (!row.unit.empty() && row.type != SettingType::kSize) text.append(" ").append(row.unit);
+  return text;
+}
 
 Status check_setting(const Setting& row, std::string_view text, uint64_t* number) {
   bool fits = true;

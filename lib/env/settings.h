@@ -94,6 +94,9 @@ class Settings {
 /// @return kBadArgument.
 Status check_setting(const Setting& row, std::string_view text, uint64_t* number);
 
+/// "10 to 60000 ms", "at least 1"; empty when all is allowed.
+std::string range_text(const Setting& row);
+
 /// The documentation page: a table for each group.
 std::string settings_page(const std::vector<SettingRows>& tables);
 

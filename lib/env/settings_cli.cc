@@ -9,7 +9,9 @@ namespace sluice {
 namespace {
 CLI::Option* add_row(CLI::App& app, const Setting& row, std::string* text) {
   const std::string name = "--" + std::string(row.name);
-  const std::string help(row.help);
+  const std::string range = range_text(row);
+  // const, or CLI11 takes it for the place of the flag's value
+  const std::string help = std::string(row.help) + (range.empty() ? "" : " (" + range + ")");
   CLI::Option* option = nullptr;
   if (row.type == SettingType::kBool) {
     option = app.add_flag(name + ",!--no-" + std::string(row.name), help);

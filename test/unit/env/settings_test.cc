@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/log.h"
 #include "env/node_settings.h"
 
 namespace sluice {
@@ -113,6 +114,44 @@ TEST(Settings, HelpComesFromTheTable) {
   ASSERT_TRUE(settings.parse_command_line("tool", "about it", {"--count", "0", "--help"}, &help).ok());
   for (const char* part : {"about it", "--count", "a count", "--size", "64k", "slow|fast", "of a program"})
     EXPECT_NE(help.find(part), std::string::npos) << part << " in\n" << help;
+}
+
+TEST(Settings, HelpTellsEachRange) {
+  Settings settings({node_rows()});
+  std::string help;
+  ASSERT_TRUE(settings.parse_command_line("tool", "about it", {"--help"}, &help).ok());
+  std::string words;  // the help folds its lines
+  for (const char c : help)
+    if (c != ' ' && c != '\n') words += c;
+  for (const Setting& row : node_rows()) {
+    std::string range = range_text(row);
+    EXPECT_EQ(range.empty(), row.type != SettingType::kUint && row.type != SettingType::kSize) << row.name;
+    std::erase(range, ' ');
+    if (!range.empty()) {
+      EXPECT_NE(words.find("(" + range + ")"), std::string::npos) << row.name << " in\n" << help;
+    }
+  }
+}
+
+TEST(Settings, AStartSetsTheLogLevelAndLogsEachSettingAtDebug) {
+  const LogLevel before = log_level();
+  for (const bool debug : {false, true}) {
+    Settings settings({node_rows()});
+    NodeSettings node;
+    std::string help;
+    testing::internal::CaptureStderr();
+    const Status s = load_node_settings(
+        "tool", "about", {"--workers=3", "--secret=sesame", debug ? "--log-level=debug" : "--log-level=error"},
+        &settings, &node, &help);
+    const std::string out = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(s.ok()) << s.text();
+    EXPECT_EQ(log_level(), debug ? LogLevel::kDebug : LogLevel::kError);
+    EXPECT_EQ(out.find("workers = 3  # command line\n") != std::string::npos, debug) << out;
+    EXPECT_EQ(out.find("lease-ms = 2000  # default\n") != std::string::npos, debug) << out;
+    EXPECT_EQ(out.find("sesame"), std::string::npos);
+    EXPECT_EQ(out.empty(), !debug) << out;
+  }
+  set_log_level(before);
 }
 
 TEST(Settings, FileSetsEveryTypeAndSaysWhere) {
