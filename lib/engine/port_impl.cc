@@ -117,18 +117,10 @@ Code PortImpl::check(const Request& r, TaskSlot* slot) noexcept {
   static const MemorySpan nothing{nullptr, 0, std::make_shared<MemoryUse>()};  // of tasks of length 0
   const MemorySpan* span = r.length == 0 ? &nothing : span_of(r.local, r.length);
   if (span == nullptr) return Code::kNotRegistered;
-  *slot = TaskSlot{static_cast<std::byte*>(r.local),
-                   r.offset,
-                   r.length,
-                   span->use.get(),
-                   segment.buffers[r.buffer].id,
-                   segment.peer,
-                   segment.peer_generation,
-                   segment.lanes,
-                   kNoPhase,
-                   r.op,
-                   TaskState::kPending,
-                   Code::kOk};
+  MemoryUse* const use = span->use.get();
+  *slot = TaskSlot{
+      static_cast<std::byte*>(r.local), r.offset,      r.length, use,  segment.buffers[r.buffer].id, segment.peer,
+      segment.peer_generation,          segment.lanes, kNoPhase, r.op, TaskState::kPending,          Code::kOk};
   return Code::kOk;
 }
 
