@@ -150,6 +150,21 @@ Status DataPlane::probe(const NodeSettings& settings, const Outside& outside, bo
 }
 
 // The device that was named; else the one that has the address at which peers connect; else the first.
+const DeviceInfo* DataPlane::choose(const NodeSettings& settings, const std::vector<DeviceInfo>& found) {
+  const DeviceInfo* chosen = found.data();
+  Address listen;
+  std::vector<SockAddr> targets;
+  if (parse_address(settings.listen, AddressUse::kListen, 0, &listen).ok() && !listen.host.empty() &&
+      resolve(listen, AddressUse::kListen, &targets).ok()) {
+    for (const DeviceInfo& info : found)
+      for (const SockAddr& target : targets)
+        if (address_of(target).host == info.address) chosen = &info;
+  }
+  for (const DeviceInfo& info : found)
+    if (info.name == settings.device) chosen = &info;
+  return chosen;
+}
+
 Status DataPlane::open_device(const NodeSettings& settings, const Outside& outside) {
   std::vector<DeviceInfo> found;
   if (Status s = probe(settings, outside, false, &driver_, &found); !s.ok()) return s;
@@ -160,16 +175,7 @@ Status DataPlane::open_device(const NodeSettings& settings, const Outside& outsi
     Status s = driver_->open(named, {}, &device_);
     return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
   }
-  const DeviceInfo* chosen = found.data();
-  Address listen;
-  std::vector<SockAddr> targets;
-  if (parse_address(settings.listen, AddressUse::kListen, 0, &listen).ok() && !listen.host.empty() &&
-      resolve(listen, AddressUse::kListen, &targets).ok()) {
-    for (const DeviceInfo& info : found)
-      for (const SockAddr& target : targets)
-        if (address_of(target).host == info.address) chosen = &info;
-  }
-  return driver_->open(*chosen, {}, &device_);
+  return driver_->open(*choose(settings, found), {}, &device_);
 }
 
 Status DataPlane::open_queues(const NodeSettings& settings) {

@@ -40,6 +40,8 @@ class DataPlane {
   /// those of the best one, or with @p all of every one.
   static Status probe(const NodeSettings& settings, const Outside& outside, bool all, std::unique_ptr<Driver>* driver,
                       std::vector<DeviceInfo>* found);
+  /// The one of @p found that is named, or at the listening address, or the first.
+  static const DeviceInfo* choose(const NodeSettings& settings, const std::vector<DeviceInfo>& found);
   /// @pre EAL is up.
   static Status build(const NodeSettings& settings, const Outside& outside, std::unique_ptr<DataPlane>* out);
   ~DataPlane();

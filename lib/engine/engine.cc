@@ -87,12 +87,11 @@ void Node::choose_places() {
   std::string rail = settings_.device;
   std::unique_ptr<Driver> driver;
   std::vector<DeviceInfo> found;
-  if (machine.distance.size() > 1 && DataPlane::probe(settings_, Outside{}, &driver, &found).ok())
-    for (const DeviceInfo& info : found) {
-      if (!rail.empty() && rail != info.name) continue;
-      rail = info.name;
-      if (info.numa_node >= 0) machine.devices.insert(machine.devices.begin(), {rail, info.numa_node});
-    }
+  if (machine.distance.size() > 1 && DataPlane::probe(settings_, Outside{}, false, &driver, &found).ok()) {
+    const DeviceInfo& info = *DataPlane::choose(settings_, found);
+    rail = info.name;
+    if (info.numa_node >= 0) machine.devices.insert(machine.devices.begin(), {rail, info.numa_node});
+  }
   places_ = place_workers(settings_, machine, rail);
   for (size_t w = 0; w < places_.size(); ++w)
     log_debug("plan", "worker " + std::to_string(w) + ": CPU " + std::to_string(places_[w].cpu) + ", of " +
