@@ -132,7 +132,8 @@ void Control::pump_state(Session& s) noexcept {
     (void)send(s, FrameType::kFence, true, s.rx_epoch,
                [](std::span<std::byte> out, const FrameHeader& h) { return encode_frame(out, h, {}); });
   }
-  if (s.close_due && s.acks.count == 0 && s.notifies.count == 0 && ch.may_send(FrameType::kSessionClose)) {
+  if (s.close_due && s.acks.count == 0 && s.naks.count == 0 && s.notifies.count == 0 &&
+      ch.may_send(FrameType::kSessionClose)) {
     s.close_due = false;
     s.close_sent = true;
     (void)send(s, FrameType::kSessionClose, true, s.rx_epoch,

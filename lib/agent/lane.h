@@ -133,6 +133,7 @@ struct Lane {
   RxTasks partial;
   std::unique_ptr<ReadJob[]> jobs;
   uint32_t job_head = 0, job_count = 0;
+  uint32_t peer_tasks = 0;  ///< Of the peer's, begun and not at their end: as counted in the worker's stats.
   uint64_t lease_until = 0;
   // What control is to be told at the end of the turn.
   uint32_t accepted_slots = 0, released_slots = 0;

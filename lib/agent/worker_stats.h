@@ -16,7 +16,8 @@ struct WorkerStats {
   using Counter = std::atomic<uint64_t>;
   Counter tasks_done{}, tasks_failed{}, tasks_cancelled{}, bytes_sent{}, bytes_received{}, messages_sent{},
       messages_received{}, messages_refused{}, lease_refusals{}, stale_messages{}, duplicates{}, waits{}, wait_max{},
-      stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, lanes{}, rx_posted{}, rx_out{}, tx_out{}, lost_messages{};
+      stalls_slot{}, stalls_depth{}, resends{}, tasks_open{}, peer_tasks{}, lanes{}, rx_posted{}, rx_out{}, tx_out{},
+      lost_messages{};
   static void add(Counter& c, uint64_t n) noexcept {
     c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }

@@ -262,20 +262,22 @@ TransportInfo Node::transport() const {
   return info;
 }
 
-// What the application submitted and what peers are owed: quiet when both are nothing for a while.
-Status Node::wait_quiet(uint32_t deadline_ms) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
-  uint32_t tasks = 0;
+// Until what the application submitted is final, and what peers have begun is at its end.
+Status Node::wait_quiet(std::chrono::steady_clock::time_point until) {
+  NodeStats now;
   size_t notifies = 0;
-  while ((tasks = stats().tasks_open) + (notifies = open_notifies()) != 0 && std::chrono::steady_clock::now() < until) {
+  while ((now = stats()).tasks_open + now.peer_tasks + (notifies = open_notifies()) != 0 &&
+         std::chrono::steady_clock::now() < until) {
     if (lcores_.empty())
       (void)progress();
     else
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (tasks + notifies == 0) return Code::kOk;
-  return {Code::kTimeout, "stop: " + std::to_string(tasks) + " tasks and " + std::to_string(notifies) +
-                              " notifies were not final after " + std::to_string(deadline_ms) + " ms"};
+  if (now.tasks_open + now.peer_tasks + notifies == 0) return Code::kOk;
+  return {Code::kTimeout, "stop: at the deadline " + std::to_string(now.tasks_open) + " tasks and " +
+                              std::to_string(notifies) + " notifies of this node were not final, and " +
+                              std::to_string(now.peer_tasks) + " transfers of " + std::to_string(now.peers) +
+                              " peers not at their end"};
 }
 
 // Those of send_notify that are not delivered yet. They lie in the port's memory, so the port must stay for them.
@@ -299,9 +301,13 @@ void Node::forget_delivered() {
 Status Node::stop(uint32_t deadline_ms) {
   if (stopped_) return Code::kOk;
   stopped_ = true;
-  Status status = deadline_ms != 0 && plane_ != nullptr && service_ != nullptr ? wait_quiet(deadline_ms) : Status{};
+  constexpr int64_t kFarewellMs = 200;  // for telling peers, when the transfers took all of the time
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+  Status status = deadline_ms != 0 && plane_ != nullptr && service_ != nullptr ? wait_quiet(until) : Status{};
   notify_port_.reset();
-  if (service_ != nullptr) service_->stop(deadline_ms);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+  if (service_ != nullptr)
+    service_->stop(deadline_ms == 0 ? 0 : static_cast<uint32_t>(std::max<int64_t>(left.count(), kFarewellMs)));
   for (const auto& runner : runners_) runner->stop();
   for (const unsigned lcore : lcores_) join(lcore);
   runners_.clear();

@@ -74,7 +74,8 @@ class Engine {
   virtual NodeStats stats() const = 0;
   /// Begin anew with what stats() gives as the longest, the most or the fewest.
   virtual void restart_peaks() = 0;
-  /// Stop taking work, let accepted tasks and notifies end within @p deadline_ms, tell peers, and shut down.
+  /// Let accepted tasks and notifies end, and transfers that peers have begun, within @p deadline_ms; then tell peers
+  /// and shut down.
   /// @return kOk, or kTimeout with a text that says what was left.
   virtual Status stop(uint32_t deadline_ms) = 0;
 };

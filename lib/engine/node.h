@@ -7,6 +7,7 @@
 /// Errors   As engine.h says.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -46,7 +47,7 @@ class Node final : public Engine {
   Status start_eal_for(const RunOptions& options);
   void choose_places();
   Status launch_runners(const RunOptions& options);
-  Status wait_quiet(uint32_t deadline_ms);
+  Status wait_quiet(std::chrono::steady_clock::time_point until);
   size_t open_notifies();
   void forget_delivered();  ///< Under notify_lock_.
 

@@ -27,6 +27,7 @@ NodeStats Node::stats() const {
     out.duplicates += read(w.duplicates);
     out.lost_messages += read(w.lost_messages);
     out.tasks_open += static_cast<uint32_t>(read(w.tasks_open));
+    out.peer_tasks += static_cast<uint32_t>(read(w.peer_tasks));
     out.lanes += static_cast<uint32_t>(read(w.lanes));
     out.rx_slots += static_cast<uint32_t>(read(w.rx_posted));
     out.rx_slots_out += static_cast<uint32_t>(read(w.rx_out));

@@ -105,7 +105,8 @@ struct NodeStats {
   uint64_t fences = 0, frames_stale = 0;  ///< Of us as receiver; frames of another epoch or session.
   uint64_t lost_messages = 0;             ///< Between agents, for want of room: 0, or a bug.
   uint64_t notifies_sent = 0, notifies_received = 0, notifies_refused = 0;
-  uint64_t notifies_failed = 0;                            ///< Given up: the peer is gone, or refused them.
+  uint64_t notifies_failed = 0;  ///< Given up: the peer is gone, or refused them.
+  uint32_t peer_tasks = 0;       ///< Of peers: partly received writes, and reads that are not answered in full.
   uint32_t peers = 0, lanes = 0, tasks_open = 0;           ///< Gauges.
   uint32_t extents = 0, extents_min = 0, extents_max = 0;  ///< Now, and the fewest and most (peaks).
   uint32_t rx_slots = 0;                                   ///< Posted as receives.

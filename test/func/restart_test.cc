@@ -38,6 +38,26 @@ TEST_P(RestartTest, SameNameAndPortIsANewLife) {
   }
 }
 
+// What a peer has begun is brought to its end before a node that is told to stop leaves.
+TEST_P(RestartTest, ANodeThatStopsFinishesWhatPeersHaveBegun) {
+  start();
+  for (const TransferOp op : {TransferOp::kWrite, TransferOp::kRead}) {
+    Child peer;
+    ASSERT_TRUE(peer.start(GetParam(), "peer")) << peer.first_line;
+    const SegmentHandle to = open(peer);
+    const NodeStats before = here_.engine->stats();
+    const BatchHandle batch = here_.submit(op, to, 0, kSegment, kSegment, 8);  // tasks of many messages, all begun
+    ASSERT_TRUE(wait_for(20, [&] {
+      const NodeStats now = here_.engine->stats();
+      return now.bytes_sent + now.bytes_received - before.bytes_sent - before.bytes_received > 4 << 20;
+    }));
+    EXPECT_EQ(peer.quit(), 0);
+    ASSERT_TRUE(here_.finish(batch));
+    EXPECT_EQ(here_.status(batch).done, here_.status(batch).tasks) << "they were cut off";
+    EXPECT_EQ(here_.port->release(batch), Code::kOk);
+  }
+}
+
 // What lies in /dev/shm, but for EAL's and other programs' files.
 size_t shared_files() {
   size_t count = 0;
