@@ -97,7 +97,6 @@ class Worker final : public Agent {
   void end_all(Lane& lane) noexcept;
   bool try_close(Lane& lane) noexcept;
   void report(Lane& lane) noexcept;
-  void count_peer_tasks(Lane& lane) noexcept;
   void report_all() noexcept;
   void list(Lane& lane) noexcept;
   void touch(Lane& lane) noexcept;

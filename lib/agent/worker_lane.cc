@@ -6,6 +6,12 @@
 namespace sluice {
 namespace {
 constexpr uint32_t kClearBurst = 64;  // reads refused in one turn: each is a message to control
+
+void count_peer_tasks(Lane& lane, WorkerStats& stats) noexcept {
+  const uint32_t now = lane.partial.open_tasks() + lane.job_count;
+  WorkerStats::add(stats.peer_tasks, uint64_t{now} - lane.peer_tasks);
+  lane.peer_tasks = now;
+}
 }  // namespace
 
 void Worker::push(TaskList& list, uint32_t index) noexcept {
@@ -118,7 +124,7 @@ void Worker::on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept {
     lane.staged_count = 0;
     lane.job_count = 0;
     lane.partial.reset();
-    count_peer_tasks(lane);
+    count_peer_tasks(lane, stats_);
     if (lane.waiting) stop_waiting(lane);
     (void)p_.queue->close(lane.params.path);
     tell(message(ToControl::Kind::kLaneFenced, lane));
@@ -248,7 +254,7 @@ void Worker::report(Lane& lane) noexcept {
     lane.ack_count = 0;
   }
   if (lane.accepted_slots != 0) lane.heard_at = now_;
-  count_peer_tasks(lane);
+  count_peer_tasks(lane, stats_);
   ToControl m = message(ToControl::Kind::kReport, lane);
   m.report = {lane.accepted_slots,    lane.released_slots,    lane.accepted_bytes, lane.released_bytes,
               lane.accepted_requests, lane.released_requests, lane.ack_seen,       lane.has_ack_seen,
@@ -258,12 +264,6 @@ void Worker::report(Lane& lane) noexcept {
   lane.accepted_requests = lane.released_requests = 0;
   lane.has_ack_seen = lane.low_credit_seen = lane.ack_now_seen = false;
   tell(m);
-}
-
-void Worker::count_peer_tasks(Lane& lane) noexcept {
-  const uint32_t now = lane.partial.open_tasks() + lane.job_count;
-  WorkerStats::add(stats_.peer_tasks, uint64_t{now} - lane.peer_tasks);
-  lane.peer_tasks = now;
 }
 
 void Worker::violation(Lane& lane, Code code) noexcept {
