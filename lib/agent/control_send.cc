@@ -14,14 +14,16 @@ template <typename Encode>
 bool Control::send(Session& s, FrameType type, bool needs_ack, Epoch epoch, Encode encode) noexcept {
   // The cookie is the place in kept; its number is only known once the channel has given it.
   const uint32_t at = s.next_kept;
+  const uint32_t from = s.next_frame();
   if (s.channel.unacked() == 0) s.progress_at = now_;
   const uint64_t seq = s.channel.send(type, at, now_);
   s.next_kept = (at + 1) % CtrlChannel::kWindow;
   const FrameHeader header{
       type, needs_ack ? kFlagNeedsAck : uint16_t{0}, s.params.id, epoch, seq, s.channel.ack_to_send()};
-  std::byte* frame = s.frames.get() + size_t{at} * s.params.frame_bytes;
+  std::byte* frame = s.frames.get() + from;
   const size_t bytes = encode(std::span<std::byte>{frame, s.params.frame_bytes}, header);
-  s.kept[at] = {type, false, static_cast<uint32_t>(bytes), seq, {}};
+  s.kept[at] = {type, false, static_cast<uint32_t>(bytes), from, seq, {}};
+  s.frames_end = from + static_cast<uint32_t>(bytes);
   transmit(s, {frame, bytes});
   return bytes != 0;
 }
@@ -52,9 +54,10 @@ bool Control::pump(Session& s) noexcept {
   CtrlChannel::Repeat repeat{};
   while (tx_out_ < tx_limit_ && s.channel.take_repeat(now_, &repeat)) {
     ControlStats::add(stats_.frame_repeats, 1);
-    std::byte* frame = s.frames.get() + repeat.cookie * s.params.frame_bytes;
-    set_ack_seq({frame, s.kept[repeat.cookie].bytes}, s.channel.ack_to_send());
-    transmit(s, {frame, s.kept[repeat.cookie].bytes});
+    const Session::Kept& kept = s.kept[repeat.cookie];
+    std::byte* frame = s.frames.get() + kept.from;
+    set_ack_seq({frame, kept.bytes}, s.channel.ack_to_send());
+    transmit(s, {frame, kept.bytes});
   }
   if (s.lane != nullptr && s.channel.ack_due(now_, p_.ctrl_ack_delay)) {
     // The data messages may have carried it meanwhile.
@@ -88,8 +91,7 @@ void Control::pump_acks(Session& s) noexcept {
   const uint32_t n = std::min({s.acks.count, ack_entries_in(s.params.frame_bytes), kAckFrame});
   std::array<AckEntry, kAckFrame> entries;
   for (uint32_t i = 0; i < n; ++i) entries[i] = s.acks.at(i);
-  s.acks.head = (s.acks.head + n) % Session::kAckBacklog;
-  s.acks.count -= n;
+  s.acks.pop(n);
   s.acks_since = now_;
   s.acks_asked = s.acks_asked && s.acks.count != 0;
   // When more wait than a frame holds, the next one should not wait for a delayed acknowledgement.

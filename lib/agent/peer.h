@@ -28,31 +28,28 @@ namespace sluice {
 /// A fixed ring of plain values.
 template <typename T, uint32_t N>
 struct Backlog {
-  std::array<T, N> items{};
+  std::array<T, N> items;  // its pages are touched as it fills
   uint32_t head = 0, count = 0;
   bool full() const noexcept { return count == N; }
   void push(const T& item) noexcept { items[(head + count++) % N] = item; }
   T& front() noexcept { return items[head]; }
   T& at(uint32_t i) noexcept { return items[(head + i) % N]; }
-  void pop() noexcept {
-    head = (head + 1) % N;
-    --count;
+  void pop(uint32_t n = 1) noexcept {
+    count -= n;
+    head = count == 0 ? 0 : (head + n) % N;  // from the front again, which is in the cache
   }
 };
 
 /// The same with its size from outside.
 template <typename T>
 struct SizedBacklog {
-  explicit SizedBacklog(uint32_t size) : items(std::make_unique<T[]>(size)), capacity(size) {}
+  explicit SizedBacklog(uint32_t size) : items(std::make_unique_for_overwrite<T[]>(size)), capacity(size) {}
   std::unique_ptr<T[]> items;
   uint32_t capacity, head = 0, count = 0;
   bool full() const noexcept { return count == capacity; }
   void push(const T& item) noexcept { items[(head + count++) % capacity] = item; }
   T& front() noexcept { return items[head]; }
-  void pop() noexcept {
-    head = (head + 1) % capacity;
-    --count;
-  }
+  void pop() noexcept { head = --count == 0 ? 0 : (head + 1) % capacity; }
 };
 
 struct SessionParams {
@@ -76,15 +73,23 @@ struct Session {
   struct Kept {  // a frame that is not acknowledged yet
     FrameType type;
     bool refused;
-    uint32_t bytes;
+    uint32_t bytes, from;  ///< In frames.
     uint64_t seq;
     PendingNotify notify;
   };
 
   explicit Session(const SessionParams& p)
       : params(p),
-        frames(std::make_unique<std::byte[]>(size_t{CtrlChannel::kWindow} * p.frame_bytes)),
+        frames(std::make_unique_for_overwrite<std::byte[]>(frame_room())),
         naks(kNakStop + p.ceiling_slots * kNaksPerMessage + p.requests) {}
+
+  /// Where the next frame is written: behind those that are not acknowledged, or from the front. At most kWindow - 1
+  /// are kept and they lie together, so that one of any size finds room. @pre the channel takes one more.
+  uint32_t next_frame() noexcept {
+    if (channel.unacked() == 0 || frames_end + params.frame_bytes > frame_room()) frames_end = 0;
+    return frames_end;
+  }
+  size_t frame_room() const noexcept { return size_t{CtrlChannel::kWindow + 1} * params.frame_bytes; }
 
   const SessionParams params;
   PathId path{};         ///< The peer's control path.
@@ -98,7 +103,8 @@ struct Session {
   uint64_t carried_requests = 0;  ///< Accepted in an earlier epoch and not answered yet: not of this one's credit.
 
   std::array<Kept, CtrlChannel::kWindow> kept{};
-  std::unique_ptr<std::byte[]> frames;  ///< kWindow frames of frame_bytes.
+  std::unique_ptr<std::byte[]> frames;  ///< Those in kept, each as long as it is: mostly a page or two are in use.
+  uint32_t frames_end = 0;
   Backlog<AckEntry, kAckBacklog> acks;
   SizedBacklog<DataNak> naks;  ///< With room for all that messages under credit, and reads, can cause.
   NotifyList notifies;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <sstream>
 
 namespace sluice::func {
@@ -72,6 +73,13 @@ std::string Child::receive(double seconds) {
     if (n <= 0) return "no answer";
     input_.append(bytes, static_cast<size_t>(n));
   }
+}
+
+uint64_t Child::private_bytes() const {
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
+  return 0;
 }
 
 std::map<std::string, uint64_t> Child::stats() {

@@ -45,6 +45,8 @@ class Child {
   bool on_ready(const std::string& line);
 
   std::map<std::string, uint64_t> stats();
+  /// Its private memory that is in use (RssAnon).
+  uint64_t private_bytes() const;
   std::vector<std::byte> read(uint64_t offset, uint64_t length) const;
   bool holds(uint64_t offset, uint64_t length, const std::byte* expected) const;
 

@@ -1,12 +1,16 @@
-// The small parts: mailbox, poll gate, runner.
+// The small parts: mailbox, poll gate, runner, the frames that a session keeps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "agent/agent.h"
 #include "agent/mailbox.h"
+#include "agent/peer.h"
 #include "agent/runner.h"
 
 namespace sluice::test {
@@ -137,6 +141,38 @@ TEST(Runner, AdaptiveIdlesOnlyWithoutWork) {
   EXPECT_EQ(runner.turn(), 0u);
   EXPECT_EQ(runner.turns(), 4u);
   EXPECT_EQ(runner.busy_turns(), 1u);
+}
+
+// Frames of any size, acknowledged in any portions: room for the largest is never where one that is kept lies.
+TEST(Session, KeptFramesDoNotOverlap) {
+  constexpr uint32_t kFrame = 1000;
+  SessionParams params{};
+  params.frame_bytes = kFrame;
+  params.ceiling_slots = 1;
+  Session session(params);
+  session.channel.open(1000, 1000);
+  std::mt19937 random(7);
+  std::deque<std::pair<uint32_t, uint32_t>> kept;
+  uint64_t acked = 0, most = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const std::array types{FrameType::kNotify, FrameType::kFence, FrameType::kSessionClose, FrameType::kDrainAck};
+    const auto type = std::find_if(types.begin(), types.end(), [&](auto t) { return session.channel.may_send(t); });
+    if (type != types.end() && random() % 8 != 0) {
+      const uint32_t from = session.next_frame();
+      ASSERT_LE(from + kFrame, session.frame_room());
+      for (const auto& [a, b] : kept) ASSERT_TRUE(from + kFrame <= a || from >= b) << i;
+      const auto bytes = static_cast<uint32_t>(random() % 4 == 0 ? kFrame : 1 + random() % kFrame);
+      (void)session.channel.send(*type, 0, 0);
+      session.frames_end = from + bytes;
+      kept.emplace_back(from, from + bytes);
+      most = std::max<uint64_t>(most, kept.size());
+    } else if (!kept.empty()) {
+      for (size_t n = 1 + random() % kept.size(); n != 0; --n, ++acked) kept.pop_front();
+      ASSERT_EQ(session.channel.on_ack_low16(static_cast<uint16_t>(acked)), Code::kOk);
+      for (uint64_t cookie; session.channel.take_acked(&cookie);) {}
+    }
+  }
+  EXPECT_EQ(most, CtrlChannel::kWindow);
 }
 
 }  // namespace
