@@ -117,8 +117,9 @@ void Control::grow_or_shrink(uint32_t worker) noexcept {
   if (pool.accepted >= pool.capacity) pool.last_used = now_;
   pool.accepted = 0;
   const bool idle = now_ - pool.last_used >= p_.shrink_idle;
-  // Demand alone does not grow the pool: a small one lives in the cache. A peer that waits does.
-  if (((pool.share.short_of_slots() && pool.hungry) || pool.starved) && !pool.growing && !pool.shrinking &&
+  // Demand alone does not grow the pool: a small one lives in the cache. A peer that waits does; and one that has not
+  // even its floor cannot wait for an extent to come home, since where receives cannot be recalled only messages bring it.
+  if (((pool.share.short_of_slots() && pool.hungry && !pool.shrinking) || pool.starved) && !pool.growing &&
       now_ >= pool.next_try && pool.capacity + p_.extent_slots <= p_.rx_slots_max) {
     pool.growing = true;
     pool.hungry = false;
@@ -141,7 +142,7 @@ void Control::grow_or_shrink(uint32_t worker) noexcept {
     retire.kind = ToWorker::Kind::kRetireExtent;
     (void)p_.to_worker[worker]->put(retire);
     ControlStats::add(stats_.shrinks, 1);
-  } else if (!idle && !pool.shrinking) {
+  } else if ((!idle || pool.starved) && !pool.shrinking) {
     limit_share(pool);
   }
 }

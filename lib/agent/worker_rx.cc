@@ -257,9 +257,9 @@ void Worker::refill() noexcept {
     rx_posted_ += taken;
     done += taken;
     if (taken != live) break;
-    if (live != n) {  // stands before a slot of a retiring extent: it goes home instead
+    if (live != n) {  // stands before a slot of a retiring extent: another takes its place, or it goes home without
       (void)p_.rx_pool->put(refill_[done].slot.handle);
-      released(refill_[done++]);
+      if (p_.rx_pool->get({&refill_[done].slot, 1}) == 0) released(refill_[done++]);
     }
   }
   refill_.erase(refill_.begin(), refill_.begin() + static_cast<ptrdiff_t>(done));

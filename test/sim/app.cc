@@ -50,7 +50,7 @@ uint32_t App::act() {
   if (t.state == Target::State::kNone && world_.now() >= t.retry) open(node);
   if (world_.hit(Fault::kCancel)) cancel_some();
   const std::vector<uint32_t> open = open_targets();
-  if (open.empty() || open_.size() >= kMaxOpenBatches || tasks_left == 0) return 1;
+  if (open.empty() || open_.size() >= kMaxOpenBatches || tasks_left == 0) return 0;
   const auto tasks = std::min(tasks_left, world_.app.small(world_.app.below(8) == 0 ? 0 : 1, plan.batch_tasks));
   tasks_left -= tasks;
   (void)submit(tasks, world_.app.below(3) == 0 ? open : std::vector{open[world_.app.below(open.size())]}, false);
@@ -83,18 +83,11 @@ void App::poll_target(uint32_t node, Target& t) {
                  t.request->status.describe());
     t.handle = t.request->handle;
     t.state = t.request->status.ok() ? Target::State::kOpen : Target::State::kNone;
-    if (probing_ && !t.request->status.ok() && t.request->status.code() == Code::kTimeout)
-      world_.fail("no segment can be opened: life " + std::to_string(life_) + " at node " + std::to_string(node) +
-                  ": " + t.request->status.describe());
   } else if (world_.now() >= t.deadline) {
     node_.life().service->give_up(t.request);
     world_.count("open.deadline");
     t.state = Target::State::kNone;
-    if (probing_)
-      world_.fail("no segment can be opened: life " + std::to_string(life_) + " at node " + std::to_string(node) +
-                  (t.request->asked     ? ", asked"
-                   : t.request->dialing ? ", dialing"
-                                        : ", paths do not come up"));
+    world_.trace("life " + std::to_string(life_) + " gives up opening at node " + std::to_string(node));
   } else {
     return;
   }

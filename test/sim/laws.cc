@@ -195,6 +195,45 @@ std::string Laws::at_rest(SimNode& node) {
   return out;
 }
 
+void Laws::dump(SimNode& node) {
+  if (!node.up() || !world_.tracing()) return;
+  const std::string who = "node " + std::to_string(node.index());
+  for (uint32_t i = 0; i < node.settings().workers; ++i) {
+    const Worker& w = node.life().plane->worker(i);
+    world_.trace(who + " worker " + std::to_string(i) + ": tx_out " + std::to_string(SimPeek::tx_out(w)) + " tasks " +
+                 std::to_string(SimPeek::open_tasks(w)) + " refills " + std::to_string(SimPeek::refills(w)) +
+                 " rx_posted " + std::to_string(SimPeek::rx_posted(w)));
+    for (const Lane* l : SimPeek::lanes(w)) {
+      if (l == nullptr) continue;
+      world_.trace(who + " lane of " + std::to_string(raw(l->params.session) % 10000) + ": state " +
+                   std::to_string(static_cast<int>(l->state)) + " tx_open " + std::to_string(l->tx_open) +
+                   " draining " + std::to_string(l->draining) + " waiting " + std::to_string(l->waiting) + " listed " +
+                   std::to_string(l->listed) + " staged " + std::to_string(l->staged_count) + " inflight " +
+                   std::to_string(l->inflight) + " jobs " + std::to_string(l->job_count) + " queued " +
+                   std::to_string(l->queued.count) + " active " + std::to_string(l->active.count) + " aborts " +
+                   std::to_string(l->aborts.count) + " tasks " + std::to_string(l->tasks) + " epoch " +
+                   std::to_string(raw(l->ledger.epoch())) + " rx_epoch " + std::to_string(raw(l->rx_epoch)) + " g " +
+                   text(l->ledger.granted()) + " P " + text(l->ledger.posted_total()) + " R " +
+                   text(l->ledger.reserved()));
+    }
+  }
+  const NodeSettings& set = node.settings();
+  world_.trace(who + " pools " + SimPeek::pools(node.life().plane->control()) + " floor " +
+               std::to_string(set.session_floor) + " extent " + std::to_string(set.extent_slots) + " min " +
+               std::to_string(set.rx_slots_min) + " max " + std::to_string(set.rx_slots_max));
+  for (const Peer* peer : SimPeek::peers(node.life().plane->control()))
+    for (size_t i = 0; peer != nullptr && i < peer->sessions.size(); ++i) {
+      const Session& s = *peer->sessions[i];
+      world_.trace(who + " session " + std::to_string(raw(s.params.id) % 10000) + ": tx " +
+                   std::string(tx_state_name(s.tx.state())) + " rx " + std::string(rx_state_name(s.rx.state())) +
+                   " closed " + std::to_string(s.closed) + " shared " + std::to_string(s.shared) + " due " +
+                   std::to_string(s.share_due) + " want " + std::to_string(s.want_credit) + " window " +
+                   std::to_string(s.window_slots) + " requests " + std::to_string(s.params.requests) + " unacked " +
+                   std::to_string(s.channel.unacked()) + " acks " + std::to_string(s.acks.count) + " G " +
+                   text(s.granter.granted()) + " X " + text(s.granter.accepted()) + " F " + text(s.granter.released()));
+    }
+}
+
 std::vector<std::string> wanted_coverage() {
   std::vector<std::string> out = {
       "tx.idle-opening",   "tx.opening-open",   "tx.open-draining",    "tx.draining-drained", "tx.drained-open",

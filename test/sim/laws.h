@@ -17,6 +17,8 @@ class Laws {
   void check(SimNode& node);
   /// Everything is home. @return what is not; empty: nothing.
   std::string at_rest(SimNode& node);
+  /// The state of every session of @p node, for a trace.
+  void dump(SimNode& node);
   /// The epoch that the receiver of what node @p sender sends in @p session is in; 0: nobody knows.
   uint64_t rx_epoch(uint32_t sender, SessionId session) const;
 

@@ -1,6 +1,7 @@
 // What the simulator sees of the agents' insides. It only looks.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "agent/control.h"
@@ -25,10 +26,14 @@ struct SimPeek {
   static size_t unsent(const Control& c) { return c.unsent_.size(); }
   static size_t refills(const Control& c) { return c.refill_.size(); }
   static Session* find(Control& c, SessionId id) { return c.find(id); }
-  static bool sharing(const Control& c) {
-    for (const auto& pool : c.pools_)
-      if (pool->growing || pool->shrinking) return true;
-    return false;
+  static std::string pools(const Control& c) {
+    std::string out;
+    for (const auto& p : c.pools_)
+      out += "[capacity " + std::to_string(p->capacity) + " of the share " + std::to_string(p->share.capacity()) +
+             " promised " + std::to_string(p->share.promised()) + " growing " + std::to_string(p->growing) +
+             " shrinking " + std::to_string(p->shrinking) + " starved " + std::to_string(p->starved) + " hungry " +
+             std::to_string(p->hungry) + "]";
+    return out;
   }
 };
 

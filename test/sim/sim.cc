@@ -34,6 +34,8 @@ Verdict Simulation::run() {
   if (!world_.failed()) probe_phase();
   if (!world_.failed()) rest_phase();
   if (!world_.failed()) end_phase();
+  if (world_.failed())
+    for (const auto& node : nodes_) laws_.dump(*node);
   Verdict v{world_.failure(), world_.hash(), steps_, world_.now(), world_.lines()};
   coverage_->steps += steps_;
   coverage_->virtual_ns += world_.now() - kSecond;

@@ -324,8 +324,10 @@ void SimOob::dial_duplicate(DialId id, Incarnation incarnation) {
 }
 
 void SimOob::dial_done(DialId id, const Status& status, OobPeer peer) {
-  const auto n = std::erase_if(dials_, [&](const Dial& dial) { return dial.id == id; });
-  if (n != 0) events_->on_dialed(id, status, peer);
+  const Status told = status;  // it may be the dial's own
+  const DialId which = id;
+  const auto n = std::erase_if(dials_, [&](const Dial& dial) { return dial.id == which; });
+  if (n != 0) events_->on_dialed(which, told, peer);
 }
 
 }  // namespace sluice::sim
