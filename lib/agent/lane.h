@@ -110,6 +110,7 @@ struct Lane {
   bool packed = false;   ///< The last message was a PACK.
   bool scanned = false;  ///< In the worker's list of lanes that have deadlines.
   bool stuck_told = false;
+  bool lapse_told = false;  ///< A message was refused for want of a lease: the session has lost it, and ends.
 
   // Sending.
   CreditLedger ledger;

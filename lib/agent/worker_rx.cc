@@ -81,6 +81,7 @@ Lane* Worker::judge(const MsgHeader& h) noexcept {
   if (h.length >= kFreshLeaseBytes) rx_now_ = p_.ticks();
   if (rx_now_ >= lane->lease_until) [[unlikely]] {  // law 12: this process may have been stopped and given up
     WorkerStats::add(stats_.lease_refusals, 1);
+    if (!std::exchange(lane->lapse_told, true)) violation(*lane, Code::kTimeout);  // its sender will not send it again
     return nullptr;
   }
   const Code code = lane->seen.take(h.seq);

@@ -12,7 +12,6 @@ thread_local uint32_t tasks_left = 0;
 namespace {
 constexpr uint64_t kOpenDeadline = 800 * kMs, kOpenRetry = 5 * kMs;
 constexpr size_t kMaxOpenBatches = 6;
-constexpr uint32_t kPatientMs = 1000;  // a shorter deadline may pass before a frame is repeated
 }  // namespace
 
 App::App(World* world, Oracle* oracle, SimNode* node)
@@ -248,8 +247,6 @@ void App::on_end(BatchRecord& batch, const TaskRecord& t, const TaskStatus& s) {
     if (!batch.cancelled) world_.fail("a task is cancelled that nobody cancelled");
   } else if (world_.plan.gentle) {
     world_.fail("a task fails though no fault was that bad: " + std::string(code_name(s.code)));
-  } else if (batch.probe && s.code == Code::kTimeout && node_.settings().task_timeout_ms >= kPatientMs) {
-    world_.fail("law 7: a task stands still though all faults are over");
   }
 }
 
