@@ -20,6 +20,7 @@
 #include "agent/messages.h"
 #include "agent/notify_inbox.h"
 #include "agent/peer.h"
+#include "base/mutant.h"
 #include "mem/bounce_pool.h"
 #include "proto/grant_share.h"
 #include "xport/driver.h"

@@ -13,7 +13,9 @@ constexpr uint64_t kManageParts = 8;  // looks per shrink-idle time
 Charge Control::window(const Session& s, uint32_t slots) const noexcept {
   // The peer takes the slots of SESSION_OPEN as the ceiling of requests too.
   const uint32_t requests = std::min(s.params.requests, s.params.ceiling_slots);
-  return window_charge(slots, requests, s.params.slot_bytes, kMsgHeaderBytes);
+  Charge charge = window_charge(slots, requests, s.params.slot_bytes, kMsgHeaderBytes);
+  if (mutant(Mutant::kShrinkTooFar) && raw(s.rx_epoch) > 1) charge[Resource::kDataBytes] = 0;
+  return charge;
 }
 
 // The same less the requests that an earlier epoch left.
@@ -117,8 +119,8 @@ void Control::grow_or_shrink(uint32_t worker) noexcept {
   if (pool.accepted >= pool.capacity) pool.last_used = now_;
   pool.accepted = 0;
   const bool idle = now_ - pool.last_used >= p_.shrink_idle;
-  // Demand alone does not grow the pool: a small one lives in the cache. A peer that waits does; and one that has not
-  // even its floor cannot wait for an extent to come home, since where receives cannot be recalled only messages bring it.
+  // Demand alone does not grow the pool: a small one lives in the cache. A peer that waits does. One that has not even
+  // its floor does not wait for an extent to come home: where receives cannot be recalled, only messages bring it.
   if (((pool.share.short_of_slots() && pool.hungry && !pool.shrinking) || pool.starved) && !pool.growing &&
       now_ >= pool.next_try && pool.capacity + p_.extent_slots <= p_.rx_slots_max) {
     pool.growing = true;

@@ -110,7 +110,10 @@ void Control::pump_state(Session& s) noexcept {
       return encode_session_open(out, h, {s.params.ceiling_slots, s.params.slot_bytes});
     });
   }
-  if (s.grant_due && s.rx.state() == RxState::kOpen && ch.may_send(FrameType::kCreditGrant)) {
+  const bool held = mutant(Mutant::kGrantsFromData) && s.lane != nullptr &&
+                    s.lane->ledger.granted()[Resource::kBounceSlots] != 0 &&
+                    s.lane->ledger.available(Resource::kBounceSlots) == 0;
+  if (s.grant_due && s.rx.state() == RxState::kOpen && ch.may_send(FrameType::kCreditGrant) && !held) {
     s.grant_due = false;
     (void)send(s, FrameType::kCreditGrant, false, s.rx_epoch, [&](std::span<std::byte> out, const FrameHeader& h) {
       return encode_grant(out, h, s.granter.totals());

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/mutant.h"
+
 namespace sluice {
 namespace {
 constexpr uint32_t kTurnReserve = 1024;  // messages to control that one turn may need, at most
@@ -182,8 +184,9 @@ void Worker::on_acks(Lane& lane, const ToWorker& m) noexcept {
   for (uint32_t i = 0; i < m.count; ++i) {
     const auto index = static_cast<uint32_t>(m.acks[i].task);
     const auto generation = static_cast<uint32_t>(m.acks[i].task >> 32);
-    if (index >= tasks_.size() || tasks_[index].generation != generation || tasks_[index].lane != lane.params.id ||
-        tasks_[index].read) [[unlikely]] {
+    const bool known =
+        index < tasks_.size() && (tasks_[index].generation == generation || mutant(Mutant::kNoGeneration));
+    if (!known || tasks_[index].lane != lane.params.id || tasks_[index].read) [[unlikely]] {
       WorkerStats::add(stats_.stale_messages, 1);
       continue;
     }

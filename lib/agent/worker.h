@@ -48,7 +48,8 @@ class Worker final : public Agent {
   WorkerStats& stats() noexcept { return stats_; }  ///< For who begins anew with the peak in it.
 
  private:
-  friend struct SimPeek;  // test/sim: the simulator looks, and changes nothing
+  friend struct SimPeek;        // test/sim: the simulator looks, and changes nothing
+  friend struct WorkerMutants;  // mutants.h: only in tests of the tests
   struct Buffer {
     std::byte* base;
     uint64_t bytes;
@@ -176,7 +177,7 @@ class Worker final : public Agent {
   std::vector<LaneId> scanned_;  // lanes with deadlines
   std::vector<Task> tasks_;
   uint32_t free_task_ = kNoTask;
-  uint32_t open_tasks_ = 0;
+  uint32_t open_tasks_ = 0, next_port_ = 0;
   std::vector<Buffer> buffers_;                       // 2^n
   std::array<ToWorker::Buffer, kMaxBurst> clears_{};  // buffers that end, and whose reads are being refused
   uint32_t clear_count_ = 0;
@@ -188,7 +189,6 @@ class Worker final : public Agent {
   uint32_t pack_limit_ = 0;                   // bytes up to which a write is packed
   uint32_t lane_count_ = 0, tx_reserve_ = 0;  // lanes, and tx slots kept for those of them that have none out
   uint32_t tx_out_ = 0, tx_depth_ = 0, rx_posted_ = 0, rx_limit_ = 0;
-  uint32_t next_port_ = 0;
   PortRings* done_port_ = nullptr;  // whose completions are gathered in done_
   std::array<TaskDone, kMaxBurst> done_;
   uint32_t done_count_ = 0;

@@ -1,6 +1,7 @@
 // hot: what a worker keeps about its lanes: lists, deadlines, reports, their end
 #include <algorithm>
 
+#include "agent/mutants.h"
 #include "agent/worker.h"
 
 namespace sluice {
@@ -99,7 +100,7 @@ bool Worker::scan_lane(Lane& lane) noexcept {
     index = next;
   }
   if (lane.waiting && !has_work(lane)) stop_waiting(lane);
-  if (lane.waiting && now_ >= lane.probe_at) {
+  if (lane.waiting && now_ >= lane.probe_at && !mutant(Mutant::kNoRequestTimer)) {
     lane.probe_every = std::min(lane.probe_every * 2, p_.probe_max);
     lane.probe_at = now_ + lane.probe_every;
     ToControl m = message(ToControl::Kind::kWaiting, lane);
@@ -123,6 +124,7 @@ void Worker::on_fail_lane(Lane& lane, Code code, uint64_t give_up_at) noexcept {
     }
     lane.staged_count = 0;
     lane.job_count = 0;
+    if (mutant(Mutant::kSharedPool)) WorkerMutants::let_go(*this, lane.params.id, UINT32_MAX);
     lane.partial.reset();
     count_peer_tasks(lane, stats_);
     if (lane.waiting) stop_waiting(lane);

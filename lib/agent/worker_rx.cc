@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "agent/mutants.h"
 #include "agent/worker.h"
 
 namespace sluice {
@@ -49,6 +50,8 @@ void Worker::on_received(const Completion& c) noexcept {
       entry.counted = true;
       entry.bytes = h.length;
       const std::byte* payload = entry.slot.addr + kMsgHeaderBytes;
+      const uint32_t jobs = lane->job_count;
+      if (mutant(Mutant::kGrantFirst) || mutant(Mutant::kReleaseFirst)) WorkerMutants::return_early(*this, &entry);
       switch (h.type) {
         case MsgType::kWrite: on_write(*lane, h, payload); break;
         case MsgType::kReadReq: on_read_request(*lane, h); break;
@@ -56,6 +59,8 @@ void Worker::on_received(const Completion& c) noexcept {
         case MsgType::kAbort: on_abort(*lane, h); break;
         case MsgType::kPack: on_pack(*lane, h, payload); break;
       }
+      if (mutant(Mutant::kReleaseFirst) && entry.slot.addr == nullptr) return;
+      if (mutant(Mutant::kSharedPool) && lane->job_count > jobs) return WorkerMutants::hold(*this, entry);
     }
   }
   refill_.push_back(entry);
@@ -66,7 +71,7 @@ Lane* Worker::judge(const MsgHeader& h) noexcept {
   const auto current = [this, &h]() noexcept {
     Lane* at = lane_at(LaneId{h.lane});
     const bool named = at != nullptr && at->params.session == h.session && at->state == Lane::State::kOpen &&
-                       static_cast<uint32_t>(raw(at->rx_epoch)) == h.epoch;
+                       (static_cast<uint32_t>(raw(at->rx_epoch)) == h.epoch || mutant(Mutant::kNoEpochCheck));
     return named ? at : nullptr;
   };
   Lane* lane = current();
@@ -74,11 +79,15 @@ Lane* Worker::judge(const MsgHeader& h) noexcept {
     catch_up();
     lane = current();
   }
+  if (h.length >= kFreshLeaseBytes) rx_now_ = p_.ticks();
+  if (lane != nullptr && rx_now_ >= lane->lease_until) [[unlikely]] {  // a newer one may have come
+    catch_up();
+    lane = current();
+  }
   if (lane == nullptr) [[unlikely]] {
     WorkerStats::add(stats_.stale_messages, 1);
     return nullptr;
   }
-  if (h.length >= kFreshLeaseBytes) rx_now_ = p_.ticks();
   if (rx_now_ >= lane->lease_until) [[unlikely]] {  // law 12: this process may have been stopped and given up
     WorkerStats::add(stats_.lease_refusals, 1);
     if (!std::exchange(lane->lapse_told, true)) violation(*lane, Code::kTimeout);  // its sender will not send it again
@@ -188,6 +197,7 @@ void Worker::release_request(Lane& lane) noexcept {
   lane.job_head = (lane.job_head + 1) % lane.params.requests;
   --lane.job_count;
   ++lane.released_requests;
+  if (mutant(Mutant::kSharedPool)) WorkerMutants::let_go(*this, lane.params.id, 1);
   touch(lane);
 }
 
@@ -195,8 +205,9 @@ void Worker::release_request(Lane& lane) noexcept {
 void Worker::on_read_response(Lane& lane, const MsgHeader& h, const std::byte* payload) noexcept {
   const auto index = static_cast<uint32_t>(raw(h.task));
   const auto generation = static_cast<uint32_t>(raw(h.task) >> 32);
-  if (index >= tasks_.size() || tasks_[index].generation != generation || !tasks_[index].read ||
-      tasks_[index].lane != lane.params.id || tasks_[index].state != Task::State::kSent) {
+  const bool known = index < tasks_.size() && (tasks_[index].generation == generation || mutant(Mutant::kNoGeneration));
+  if (!known || !tasks_[index].read || tasks_[index].lane != lane.params.id ||
+      tasks_[index].state != Task::State::kSent) {
     WorkerStats::add(stats_.stale_messages, 1);
     return;
   }

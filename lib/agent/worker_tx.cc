@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "agent/worker.h"
+#include "base/mutant.h"
 
 namespace sluice {
 namespace {
@@ -252,6 +253,7 @@ bool Worker::stage_task(Lane& lane, uint32_t index) noexcept {
   task.sent += h.length;
   task.state = task.sent == task.length ? Task::State::kSent : Task::State::kActive;
   if (task.state == Task::State::kActive) push(lane.active, index);
+  if (mutant(Mutant::kDoneAtPost) && task.state == Task::State::kSent) finish(lane, index, TaskEnd::kDone, Code::kOk);
   return true;
 }
 
@@ -260,6 +262,7 @@ uint32_t Worker::post_staged(Lane& lane) noexcept {
   std::array<Op, kMaxBurst> ops;
   for (uint32_t i = 0; i < lane.staged_count; ++i) ops[i] = lane.staged[i].op;
   const uint32_t n = p_.queue->post({ops.data(), lane.staged_count});
+  if (n != lane.staged_count && mutant(Mutant::kFullRollback)) return 0;
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < n; ++i) {
     lane.ledger.posted(lane.staged[i].charge);

@@ -1,8 +1,8 @@
 /// @file mutant.h
 /// Deliberate faults, for tests of the tests: each of them must be found by the simulator.
 ///
-/// Model    Built in with -Dmutants=true only, and then one of them at a time may be switched on. Without it mutant() is
-///          false at compile time, and the branches that ask it are not there.
+/// Model    Built in with -Dmutants=true only, and then one at a time may be switched on. Without it mutant() is false
+///          at compile time, and the branches that ask it are not there.
 /// Threads  Set before anything runs.
 /// Memory   One byte.
 /// Errors   None.

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/mutant.h"
 
 namespace sluice {
 namespace {
@@ -301,7 +302,8 @@ void PortImpl::on_done(const TaskDone& d) noexcept {
 
 // A batch with a notify, all of whose tasks are final: send the notify if all are done, else say that it failed.
 void PortImpl::settle(Batch& batch, uint32_t index) noexcept {
-  if (batch.notify != NotifyState::kPending || batch.notify_out || batch.final_tasks() != batch.count) return;
+  if (batch.notify != NotifyState::kPending || batch.notify_out) return;
+  if (batch.final_tasks() != batch.count && !mutant(Mutant::kNotifyFirst)) return;
   const NotifyOut out{ref_of(index, batch.generation, 0),
                       batch.notify_peer,
                       batch.notify_generation,
@@ -309,7 +311,8 @@ void PortImpl::settle(Batch& batch, uint32_t index) noexcept {
                       batch.notify_message,
                       batch.notify_index,
                       {}};
-  if (batch.done == batch.count && rings_->notifies().put(out)) {  // has a place for each of kNotifies
+  if ((batch.done == batch.count || mutant(Mutant::kNotifyFirst)) &&
+      rings_->notifies().put(out)) {  // has a place for each of kNotifies
     batch.notify_out = true;
     return;
   }

@@ -12,7 +12,7 @@ void CreditLedger::open(Epoch epoch, const Charge& committed) noexcept {
 }
 
 Code CreditLedger::apply_grant(Epoch epoch, uint64_t seq, const CreditGrant& grant) noexcept {
-  if (epoch != epoch_) return Code::kStale;
+  if (epoch != epoch_ && !mutant(Mutant::kNoEpochCheck)) return Code::kStale;
   if (grant.count > kMaxGrantEntries) return Code::kBadFrame;
   const bool newer = seq > grant_seq_;
   const auto entries = std::span(grant.entries).first(grant.count);
@@ -25,6 +25,10 @@ Code CreditLedger::apply_grant(Epoch epoch, uint64_t seq, const CreditGrant& gra
     }
   }
   for (const GrantEntry& entry : entries) {
+    if (mutant(Mutant::kIncrementalGrants) && entry.total == granted_[entry.resource]) {
+      free_[entry.resource] += entry.total - posted_[entry.resource];
+      granted_[entry.resource] += entry.total - posted_[entry.resource];
+    }
     if (entry.total <= granted_[entry.resource]) continue;
     free_[entry.resource] += entry.total - granted_[entry.resource];
     granted_[entry.resource] = entry.total;

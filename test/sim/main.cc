@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/mutant.h"
 #include "env/settings.h"
 #include "laws.h"
 #include "sim.h"
@@ -30,12 +31,28 @@ constexpr Setting kRows[] = {
     {"minutes", kString, "0", "Runs", "Virtual minutes in which faults come; 0: the seed decides", "M"},
     {"faults", kString, "all", "Runs", "Faults that may come, by name, comma-separated; none", "LIST"},
     {"tasks", kUint, "1000000", "Runs", "The most tasks of a run", "tasks", 0, 1000000},
+    {"mutant", kString, "", "Runs", "A deliberate fault to switch on; in a build with -Dmutants=true", "NAME"},
     {"trace", kBool, "false", "Output", "Print what happened in the last seed"},
     {"shrink", kBool, "false", "Output", "Look for a shorter run that fails"},
     {"twice", kBool, "false", "Output", "Run each seed twice: both must be the same, step for step"},
     {"cover", kBool, "false", "Output", "Fail when a transition, frame or fault was never reached"},
     {"keep-going", kBool, "false", "Output", "Go on after a seed that fails"},
 };
+
+constexpr std::array<std::string_view, static_cast<size_t>(Mutant::kCount)> kMutants = {"",
+                                                                                        "incremental-grants",
+                                                                                        "no-request-timer",
+                                                                                        "full-rollback",
+                                                                                        "no-epoch-check",
+                                                                                        "shrink-too-far",
+                                                                                        "grants-from-data",
+                                                                                        "one-by-one",
+                                                                                        "shared-pool",
+                                                                                        "release-first",
+                                                                                        "grant-first",
+                                                                                        "done-at-post",
+                                                                                        "notify-first",
+                                                                                        "no-generation"};
 
 struct Options {
   uint64_t first = 1, last = 100;
@@ -153,6 +170,19 @@ int run(const Options& o) {
   return failed == 0 && covered ? 0 : 1;
 }
 
+bool set_mutant(std::string_view name) {
+  for (size_t i = 0; i < kMutants.size(); ++i) {
+    if (kMutants[i] != name) continue;
+#ifdef SLUICE_MUTANTS
+    active_mutant = static_cast<Mutant>(i);
+    return true;
+#else
+    return i == 0;
+#endif
+  }
+  return false;
+}
+
 bool read_options(const Settings& s, Options* o) {
   const std::string& seeds = s.text("seeds");
   const size_t dash = seeds.find('-');
@@ -169,6 +199,11 @@ bool read_options(const Settings& s, Options* o) {
   if (!parse_faults(s.text("faults"), &o->plan.only, &bad)) {
     std::fprintf(stderr, "sluice-sim: no fault is called '%.*s'; known: %s\n", static_cast<int>(bad.size()), bad.data(),
                  list_of((1u << kFaults) - 1).c_str());
+    return false;
+  }
+  if (!set_mutant(s.text("mutant"))) {
+    std::fprintf(stderr, "sluice-sim: no mutant is called '%s', or none is built in (-Dmutants=true)\n",
+                 s.text("mutant").c_str());
     return false;
   }
   o->trace = s.flag("trace");

@@ -6,6 +6,7 @@
 
 #include "agent/control.h"
 #include "agent/worker.h"
+#include "agent/mutants.h"
 
 namespace sluice {
 
@@ -15,7 +16,7 @@ struct SimPeek {
   static uint32_t tx_out(const Worker& w) { return w.tx_out_; }
   static uint32_t spares(const Worker& w) { return w.spares_; }
   static size_t resends(const Worker& w) { return w.resend_.size(); }
-  static size_t refills(const Worker& w) { return w.refill_.size(); }
+  static size_t refills(const Worker& w) { return w.refill_.size() + WorkerMutants::count(w); }
   static uint32_t rx_posted(const Worker& w) { return w.rx_posted_; }
   static uint32_t rx_limit(const Worker& w) { return w.rx_limit_; }
   static uint32_t open_tasks(const Worker& w) { return w.open_tasks_; }
