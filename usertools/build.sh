@@ -1,10 +1,10 @@
 #!/bin/sh
 # Configure (once) and build one flavour in its own folder, quietly. Every flavour stands here and nowhere else.
-# Usage: build.sh gcc|clang|asan|tsan|fuzz [--suite NAME]... [TARGET]...
+# Usage: build.sh gcc|clang|asan|tsan|fuzz|mutants [--suite NAME]... [TARGET]...
 # The folder is build-FLAVOUR. --suite builds what the tests of a suite run; without suites and targets, everything.
 set -eu
 cd "$(dirname "$0")/.."
-flavour=${1:?which flavour: gcc, clang, asan, tsan or fuzz}
+flavour=${1:?which flavour: gcc, clang, asan, tsan, fuzz or mutants}
 shift
 
 # g++ under TSan refuses the fences of rte_ring, so that one is clang's.
@@ -15,7 +15,8 @@ case $flavour in
   asan)  compiler=g++     options="-Db_sanitize=address,undefined $sanitized" ;;
   tsan)  compiler=clang++ options="-Db_sanitize=thread $sanitized" ;;
   fuzz)  compiler=clang++ options="-Db_sanitize=address,undefined -Dfuzz=true $sanitized" ;;
-  *) echo "build.sh: unknown flavour '$flavour': use gcc, clang, asan, tsan or fuzz" >&2; exit 2 ;;
+  mutants) compiler=g++   options='-Dmutants=true -Dperf=false' ;;        # deliberate faults, for the suite of that name
+  *) echo "build.sh: unknown flavour '$flavour': use gcc, clang, asan, tsan, fuzz or mutants" >&2; exit 2 ;;
 esac
 folder=build-$flavour
 # The targets that the tests of suite $1 depend on; ids are HASH@@NAME@TYPE.

@@ -3,7 +3,7 @@
 #
 # Usage: test.sh [--fast] [--suite NAME]...
 #   --fast        the g++ build only: no second compiler, no sanitizers, no fuzzing
-#   --suite NAME  only this suite: check, unit, contract, model, func or fuzz (may be repeated)
+#   --suite NAME  only this suite: check, unit, contract, model, sim, func, fuzz or mutants (may be repeated)
 #
 # One line for each phase, with its time. The last line is "N passed, N failed, N skipped": GoogleTest programs count as
 # their cases, other tests as one, a build that fails as one failure. A case that runs in two flavours counts twice.
@@ -24,8 +24,8 @@ while [ $# -gt 0 ]; do
 done
 for suite in "${wanted[@]}"; do
   case $suite in
-    check | unit | contract | model | func | fuzz) ;;
-    *) echo "test.sh: unknown suite '$suite': use check, unit, contract, model, func or fuzz" >&2; exit 2 ;;
+    check | unit | contract | model | sim | func | fuzz | mutants) ;;
+    *) echo "test.sh: unknown suite '$suite': use check, unit, contract, model, sim, func, fuzz or mutants" >&2; exit 2 ;;
   esac
 done
 
@@ -77,6 +77,7 @@ run_gcc() {
   suite gcc unit
   suite gcc contract
   suite gcc model
+  suite gcc sim --num-processes 2
   suite gcc func --num-processes 1
 }
 
@@ -101,15 +102,22 @@ run_fuzz() {
   build fuzz --suite fuzz && suite fuzz fuzz
 }
 
+# Asked for by name only: a build of its own, and many minutes.
+run_mutants() {
+  [[ " ${wanted[*]} " == *" mutants "* ]] || return 0
+  build mutants test/sim/sluice-sim && suite mutants mutants
+}
+
 usertools/packages.sh || exit 1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=1:detect_stack_use_after_return=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:abort_on_error=1:print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/test/tsan.supp}
 [ -f test/tsan.supp ] || TSAN_OPTIONS=${TSAN_OPTIONS%:suppressions=*}
 
-if [ ${#wanted[@]} -ne 1 ] || [ "${wanted[0]}" != fuzz ]; then
+if [ ${#wanted[@]} -ne 1 ] || { [ "${wanted[0]}" != fuzz ] && [ "${wanted[0]}" != mutants ]; }; then
   run_gcc
 fi
+run_mutants
 if [ $fast = no ]; then
   [ ${#wanted[@]} -gt 0 ] || build clang
   run_sanitized

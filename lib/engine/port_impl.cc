@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "base/mutant.h"
 
 namespace sluice {
 namespace {
@@ -302,8 +301,7 @@ void PortImpl::on_done(const TaskDone& d) noexcept {
 
 // A batch with a notify, all of whose tasks are final: send the notify if all are done, else say that it failed.
 void PortImpl::settle(Batch& batch, uint32_t index) noexcept {
-  if (batch.notify != NotifyState::kPending || batch.notify_out) return;
-  if (batch.final_tasks() != batch.count && !mutant(Mutant::kNotifyFirst)) return;
+  if (batch.notify != NotifyState::kPending || batch.notify_out || !batch.settled()) return;
   const NotifyOut out{ref_of(index, batch.generation, 0),
                       batch.notify_peer,
                       batch.notify_generation,

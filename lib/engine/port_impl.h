@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/port_rings.h"
+#include "base/mutant.h"
 #include "engine/memory_table.h"
 #include "engine/port.h"
 #include "engine/segment_table.h"
@@ -67,6 +68,7 @@ class PortImpl final : public Port {
     Code notify_code = Code::kOk;
     bool used = false, queued = false, notify_out = false, cancelling = false;
     uint32_t final_tasks() const noexcept { return done + failed + cancelled; }
+    bool settled() const noexcept { return final_tasks() == count || mutant(Mutant::kNotifyFirst); }
   };
 
   Batch* find(BatchHandle handle) noexcept;
