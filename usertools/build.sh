@@ -15,7 +15,7 @@ case $flavour in
   asan)  compiler=g++     options="-Db_sanitize=address,undefined $sanitized" ;;
   tsan)  compiler=clang++ options="-Db_sanitize=thread $sanitized" ;;
   fuzz)  compiler=clang++ options="-Db_sanitize=address,undefined -Dfuzz=true $sanitized" ;;
-  mutants) compiler=g++   options='-Dmutants=true -Dperf=false' ;;        # deliberate faults, for the suite of that name
+  mutants) compiler=g++   options='-Dmutants=true -Dperf=false' ;;        # deliberate faults, for their suite
   *) echo "build.sh: unknown flavour '$flavour': use gcc, clang, asan, tsan, fuzz or mutants" >&2; exit 2 ;;
 esac
 folder=build-$flavour

@@ -25,7 +25,10 @@ done
 for suite in "${wanted[@]}"; do
   case $suite in
     check | unit | contract | model | sim | func | fuzz | mutants) ;;
-    *) echo "test.sh: unknown suite '$suite': use check, unit, contract, model, sim, func, fuzz or mutants" >&2; exit 2 ;;
+    *)
+      echo "test.sh: unknown suite '$suite': use check, unit, contract, model, sim, func, fuzz or mutants" >&2
+      exit 2
+      ;;
   esac
 done
 

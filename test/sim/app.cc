@@ -175,7 +175,7 @@ bool App::submit(uint32_t tasks, const std::vector<uint32_t>& nodes, bool probe)
     const Code told = port.attach_notify(batch.handle, targets_[to].handle, "n", std::to_string(batch.uid));
     batch.notify = told == Code::kOk;
     batch.notify_to = targets_[to].life;
-    if (told != Code::kOk && told != Code::kAgain && told != Code::kStale)
+    if (told != Code::kOk && told != Code::kAgain && told != Code::kStale && told != Code::kPeerDead)
       world_.fail("attach_notify: " + std::string(code_name(told)));
   }
   if (world_.tracing())

@@ -70,8 +70,8 @@ void SimNode::boot() {
     return world_.fail("rings: " + s.describe());
   l.rings = rings.get();
   l.service->add_port(l.rings);
-  l.port =
-      std::make_unique<PortImpl>(std::move(rings), &l.memory, &l.segments, settings().max_peers, [](PortRings*) {});
+  l.port = std::make_unique<PortImpl>(std::move(rings), &l.memory, &l.segments, settings().max_peers,
+                                      [](PortRings*) { return true; });
   LifeMemory& m = oracle_.memory(l.number);
   for (const auto& bytes : {&m.exported, &m.library, &m.local}) {
     std::unique_ptr<Region> region;

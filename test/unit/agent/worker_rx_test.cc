@@ -59,6 +59,34 @@ TEST_F(WorkerRx, AfterTheLeaseNothingIsPlaced) {
   EXPECT_EQ(stats().lease_refusals, 1u);
 }
 
+// Its sender counts on it and will not send it again: without an end of the session the task and its credit would be
+// lost, though the lease be renewed.
+TEST_F(WorkerRx, AMessageRefusedForWantOfALeaseEndsTheSession) {
+  open_lane();
+  turn();
+  lane_->lease_until = fake_now + 1;
+  for (int i = 0; i < 3; ++i) deliver(message(MsgType::kWrite, 10));
+  turn(50);
+  lease(fake_now + 1000);
+  turn();
+  const auto violations = told(Kind::kViolation);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].code, Code::kTimeout);
+  EXPECT_EQ(stats().lease_refusals, 3u);
+}
+
+// The lease that covers a message may still lie in the inbox.
+TEST_F(WorkerRx, ALeaseInTheInboxIsReadBeforeAMessageIsRefused) {
+  open_lane();
+  turn();
+  lane_->lease_until = fake_now + 1;
+  for (int i = 0; i < 40; ++i) put(to(ToWorker::Kind::kSetBuffer));
+  lease(fake_now + 1000);
+  deliver(message(MsgType::kWrite, 10));
+  turn(50);
+  EXPECT_EQ(stats().lease_refusals, 0u);
+}
+
 // A process that was stopped wakes inside a turn: the turn's own time is old, the clock is not.
 TEST_F(WorkerRx, TheLeaseIsCheckedAgainstTheClockNotTheTurn) {
   open_lane();
