@@ -139,6 +139,8 @@ class Control final : public Agent {
   // control_send.cc
   uint32_t pump_all() noexcept;
   bool pump(Session& s) noexcept;
+  bool has_room(const Session& s) const noexcept;
+  bool may_send(const Session& s, FrameType type) const noexcept;
   void pump_state(Session& s) noexcept;
   void pump_acks(Session& s) noexcept;
   void pump_notifies(Session& s) noexcept;

@@ -81,12 +81,12 @@ bool Control::overdue(const Session& s) const noexcept {
 }
 
 void Control::pump_acks(Session& s) noexcept {
-  while (s.naks.count != 0 && s.channel.may_send(FrameType::kDataNak)) {
+  while (s.naks.count != 0 && may_send(s, FrameType::kDataNak)) {
     (void)send_nak(s, s.naks.front());
     s.naks.pop();
   }
   // An ACK of a PACK must not overtake its NAKs, which may use less of the window: refused tasks would count as done.
-  if (s.naks.count != 0 || s.acks.count == 0 || !s.channel.may_send(FrameType::kDataAck)) return;
+  if (s.naks.count != 0 || s.acks.count == 0 || !may_send(s, FrameType::kDataAck)) return;
   if (!s.acks_asked && s.acks.count < kAckBatch && now_ - s.acks_since < p_.ack_delay) return;
   const uint32_t n = std::min({s.acks.count, ack_entries_in(s.params.frame_bytes), kAckFrame});
   std::array<AckEntry, kAckFrame> entries;
@@ -103,8 +103,7 @@ void Control::pump_acks(Session& s) noexcept {
 
 // States are latest values: each is encoded as it is now, when its turn comes.
 void Control::pump_state(Session& s) noexcept {
-  CtrlChannel& ch = s.channel;
-  if (s.open_due && ch.may_send(FrameType::kSessionOpen)) {
+  if (s.open_due && may_send(s, FrameType::kSessionOpen)) {
     s.open_due = false;
     (void)send(s, FrameType::kSessionOpen, true, s.rx_epoch, [&](std::span<std::byte> out, const FrameHeader& h) {
       return encode_session_open(out, h, {s.params.ceiling_slots, s.params.slot_bytes});
@@ -113,32 +112,32 @@ void Control::pump_state(Session& s) noexcept {
   const bool held = mutant(Mutant::kGrantsFromData) && s.lane != nullptr &&
                     s.lane->ledger.granted()[Resource::kBounceSlots] != 0 &&
                     s.lane->ledger.available(Resource::kBounceSlots) == 0;
-  if (s.grant_due && s.rx.state() == RxState::kOpen && ch.may_send(FrameType::kCreditGrant) && !held) {
+  if (s.grant_due && s.rx.state() == RxState::kOpen && may_send(s, FrameType::kCreditGrant) && !held) {
     s.grant_due = false;
     (void)send(s, FrameType::kCreditGrant, false, s.rx_epoch, [&](std::span<std::byte> out, const FrameHeader& h) {
       return encode_grant(out, h, s.granter.totals());
     });
   }
-  if (s.request_due && ch.may_send(FrameType::kCreditRequest)) {
+  if (s.request_due && may_send(s, FrameType::kCreditRequest)) {
     s.request_due = false;
     (void)send(s, FrameType::kCreditRequest, false, s.tx_epoch,
                [&](std::span<std::byte> out, const FrameHeader& h) { return encode_request(out, h, s.wanted); });
   }
-  if (s.drain_due && ch.may_send(FrameType::kDrainAck)) {
+  if (s.drain_due && may_send(s, FrameType::kDrainAck)) {
     s.drain_due = false;
     DrainAck ack{true, {}};
     std::copy(s.posted_totals.v.begin(), s.posted_totals.v.end(), ack.posted.begin());
     (void)send(s, FrameType::kDrainAck, true, s.tx_epoch,
                [&](std::span<std::byte> out, const FrameHeader& h) { return encode_drain_ack(out, h, ack); });
   }
-  if (s.fence_due && ch.may_send(FrameType::kFence)) {
+  if (s.fence_due && may_send(s, FrameType::kFence)) {
     s.fence_due = false;
     s.fence_at = now_;
     (void)send(s, FrameType::kFence, true, s.rx_epoch,
                [](std::span<std::byte> out, const FrameHeader& h) { return encode_frame(out, h, {}); });
   }
   if (s.close_due && s.acks.count == 0 && s.naks.count == 0 && s.notifies.count == 0 &&
-      ch.may_send(FrameType::kSessionClose)) {
+      may_send(s, FrameType::kSessionClose)) {
     s.close_due = false;
     s.close_sent = true;
     (void)send(s, FrameType::kSessionClose, true, s.rx_epoch,
@@ -147,7 +146,7 @@ void Control::pump_state(Session& s) noexcept {
 }
 
 void Control::pump_notifies(Session& s) noexcept {
-  while (s.notifies.count != 0 && s.tx_epoch != Epoch{} && s.channel.may_send(FrameType::kNotify)) {
+  while (s.notifies.count != 0 && s.tx_epoch != Epoch{} && may_send(s, FrameType::kNotify)) {
     const PendingNotify n = pending_.pop(s.notifies);
     const char* text = n.port->notify_text(n.out.index);
     const Notify notify{{text, n.out.name_bytes}, {text + n.out.name_bytes, n.out.message_bytes}};
@@ -164,22 +163,32 @@ bool Control::send_nak(Session& s, const DataNak& nak) noexcept {
 }
 
 void Control::send_ctrl_ack(Session& s) noexcept {
-  if (tx_out_ >= tx_limit_) return;  // asked for again next turn
+  if (!has_room(s)) return;  // asked for again next turn
   std::array<std::byte, kFrameHeaderBytes> frame;
   const FrameHeader header{FrameType::kCtrlAck, 0, s.params.id, s.tx_epoch, 0, s.channel.ack_to_send()};
   transmit(s, {frame.data(), encode_frame(frame, header, {})});
 }
 
+// No peer has more than half of the slots that the others leave, so that one that takes nothing cannot hold them all.
+bool Control::has_room(const Session& s) const noexcept {
+  const Peer& peer = *peers_[raw(s.params.peer)];
+  const uint32_t left = tx_limit_ - std::min(tx_limit_, tx_out_ - peer.frames_out);
+  return tx_out_ < tx_limit_ && peer.frames_out < std::max(1u, left / 2);
+}
+
+// What has no slot is not numbered yet: it is still due, and goes out as it is then.
+bool Control::may_send(const Session& s, FrameType type) const noexcept {
+  return has_room(s) && s.channel.may_send(type);
+}
+
 // Copy into a slot and post. Without a slot the frame counts as lost: its channel repeats it. A slot that the queue
-// does not take now waits. No peer has more than half of what the others leave, so that one that takes nothing cannot
-// hold them all.
+// does not take now waits.
 void Control::transmit(Session& s, std::span<const std::byte> frame) noexcept {
   ++sent_frames_;
   ControlStats::add(stats_.frames_sent, 1);
   Peer* peer = peers_[raw(s.params.peer)];
-  const uint32_t left = tx_limit_ - std::min(tx_limit_, tx_out_ - peer->frames_out);
   Slot slot;
-  if (tx_out_ >= tx_limit_ || peer->frames_out >= std::max(1u, left / 2) || p_.tx_pool->get({&slot, 1}) == 0) return;
+  if (!has_room(s) || p_.tx_pool->get({&slot, 1}) == 0) return;
   std::memcpy(slot.addr, frame.data(), frame.size());
   owners_[raw(slot.handle) & UINT32_MAX] = {peer->id, peer->generation};
   ++tx_out_;

@@ -45,6 +45,9 @@ struct WorkerMutants {
       --count;
     }
   }
+  static void forget(const Worker& w) {
+    std::erase_if(held, [&w](const Held& h) { return h.worker == &w; });
+  }
   static size_t count(const Worker& w) {
     size_t n = 0;
     for (const Held& h : held) n += h.worker == &w ? 1 : 0;
@@ -54,6 +57,7 @@ struct WorkerMutants {
   static void return_early(Worker&, Worker::Refill*) noexcept {}
   static void hold(Worker&, const Worker::Refill&) noexcept {}
   static void let_go(Worker&, LaneId, uint32_t) noexcept {}
+  static void forget(const Worker&) noexcept {}
   static size_t count(const Worker&) noexcept { return 0; }
 #endif
 };

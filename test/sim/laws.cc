@@ -152,6 +152,9 @@ void Laws::moved(Seen& seen, const Session& s) {
     world_.count("tx." + std::string(tx_state_name(seen.tx)) + "-" + std::string(tx_state_name(s.tx.state())));
   if (s.rx.state() != seen.rx)
     world_.count("rx." + std::string(rx_state_name(seen.rx)) + "-" + std::string(rx_state_name(s.rx.state())));
+  const bool moved_tx = s.tx.state() != seen.tx, moved_rx = s.rx.state() != seen.rx;
+  world_.rare = world_.rare || (moved_tx && s.tx.state() == TxState::kDraining) ||
+                (moved_rx && (s.rx.state() == RxState::kEmptying || s.rx.state() == RxState::kFencing));
   seen.tx = s.tx.state();
   seen.rx = s.rx.state();
 }

@@ -22,6 +22,7 @@ Life::~Life() {
   app.reset();
   port.reset();
   service.reset();
+  for (uint32_t w = 0; plane != nullptr && w < plane->workers(); ++w) WorkerMutants::forget(plane->worker(w));
   plane.reset();
 }
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "agent/control.h"
-#include "agent/worker.h"
 #include "agent/mutants.h"
+#include "agent/worker.h"
 
 namespace sluice {
 

@@ -91,6 +91,7 @@ bool Simulation::run_until(const std::function<bool()>& reached, uint64_t within
 // ---- faults that come by time
 
 void Simulation::plan_faults() {
+  if (std::exchange(world_.rare, false) && plan_.has(Fault::kKill) && world_.chance.below(4) == 0) apply(Fault::kKill);
   for (const Fault f : kTimed) {
     uint64_t& next = next_[static_cast<size_t>(f)];
     if (!plan_.has(f) || world_.now() < next) continue;

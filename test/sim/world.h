@@ -48,6 +48,7 @@ class World {
   void count(Fault fault) noexcept { ++coverage_->faults[static_cast<size_t>(fault)]; }
   void count(const std::string& what) { ++coverage_->counts[what]; }
   bool faults_on = true;
+  bool rare = false;  ///< A state was entered that is left soon: a good moment for a death.
 
   /// A law is broken: the first one is kept.
   void fail(const std::string& text);
