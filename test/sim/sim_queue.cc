@@ -163,7 +163,8 @@ void SimQueue::launch_data(const FlightRef& f, Path& path) {
   }
   if (world_.hit(Fault::kOpFailedThere)) {
     finish_after(f, latency(), Code::kDeviceError);
-    if (!world_.plan.ordered && world_.net.below(2) == 0) when += world_.net.wide(5 * kUs, kLongLate);
+    if (!world_.plan.ordered && world_.net.below(2) == 0)  // half of them so late that an epoch may have ended
+      when += world_.net.below(2) == 0 ? world_.net.wide(5 * kUs, kLongLate) : world_.net.below(3 * kLongLate);
   } else if (world_.net.chance(world_.plan.eager)) {
     finish_after(f, latency(), Code::kOk);
   }
