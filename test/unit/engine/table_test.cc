@@ -200,7 +200,7 @@ TEST(Extents, NamesNeverComeAgainAndFit) {
 // The place of a closed segment is opened for the next one while somebody looks the old handle up.
 TEST(Segments, AnOldHandleNeverGivesANewSegment) {
   const auto table = std::make_unique<SegmentTable>();
-  constexpr uint16_t kLives = 20'000;
+  constexpr uint16_t kLives = 8'000;
   std::atomic<uint64_t> last{0};
   std::atomic<bool> done{false};
   uint64_t found = 0, wrong = 0;
