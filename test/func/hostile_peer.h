@@ -1,9 +1,9 @@
 /// @file hostile_peer.h
 /// A peer that sends what no node would: a real hello and real paths, then frames and messages made by hand.
 ///
-/// Model    It dials a node, lets it offer paths, answers, and connects its own queues to them. Then the test makes bytes
-///          and sends them on the control path or the message path. Its incarnation is the smallest, so that the node
-///          offers.
+/// Model    It dials a node, lets it offer paths, answers, and connects its own queues to them. Then the test makes
+///          bytes and sends them on the control path or the message path. Its incarnation is the smallest, so that the
+///          node offers.
 /// Threads  One; the test turns it.
 /// Memory   Test code.
 /// Errors   What should work and does not is a status.

@@ -1,4 +1,4 @@
-// Hostile peers against a whole node: each breach costs the peer that commits it its session, and a healthy peer nothing.
+// Hostile peers against a whole node: each breach costs its peer the session, and a healthy peer nothing.
 #include <sys/socket.h>
 #include <unistd.h>
 
