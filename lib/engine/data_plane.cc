@@ -99,7 +99,8 @@ DataPlane::~DataPlane() {
   control_.reset();
   workers_.clear();
   if (made) empty_mailboxes();
-  for (const auto& queue : queues_) queue->shutdown();
+  for (const auto& queue : queues_)
+    if (queue != nullptr) queue->shutdown();  // null: it could not be opened
   if (ctrl_queue_ != nullptr) ctrl_queue_->shutdown();
   queues_.clear();
   ctrl_queue_.reset();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <new>
 #include <thread>
 
 #include "base/log.h"
@@ -34,11 +35,25 @@ void run_on(const std::vector<int>& cpus) noexcept {
 }
 }  // namespace
 
+namespace {
+// A slow call allocates. Where memory ends it says so, without a text, which would need some.
+template <typename Call>
+Status or_no_memory(Call call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Code::kNoMemory;
+  }
+}
+}  // namespace
+
 Status Engine::start(const NodeSettings& settings, const RunOptions& options, std::unique_ptr<Engine>* out) {
-  auto node = std::make_unique<Node>(settings);
-  if (Status s = node->start(options); !s.ok()) return s;
-  *out = std::move(node);
-  return Code::kOk;
+  return or_no_memory([&]() -> Status {
+    auto node = std::make_unique<Node>(settings);
+    if (Status s = node->start(options); !s.ok()) return s;
+    *out = std::move(node);
+    return Code::kOk;
+  });
 }
 
 Status Engine::list_devices(const NodeSettings& settings, std::vector<DeviceEntry>* out) {
@@ -132,64 +147,76 @@ Node::~Node() {
 }
 
 Status Node::register_memory(void* addr, uint64_t bytes, MemoryHandle* out) {
-  std::unique_ptr<Region> region;
-  if (Status s = Region::import(addr, bytes, &region); !s.ok()) return s;
-  const std::lock_guard lock(lock_);
-  return memory_.add(std::move(region), out);
+  return or_no_memory([&]() -> Status {
+    std::unique_ptr<Region> region;
+    if (Status s = Region::import(addr, bytes, &region); !s.ok()) return s;
+    const std::lock_guard lock(lock_);
+    return memory_.add(std::move(region), out);
+  });
 }
 
 Status Node::allocate_buffer(uint64_t bytes, ManagedBuffer* out) {
-  std::unique_ptr<Region> region;
-  const RegionKind kind = settings_.hugepages == "on"    ? RegionKind::kHuge
-                          : settings_.hugepages == "off" ? RegionKind::kPlain
-                                                         : RegionKind::kBest;
-  if (Status s = Region::create(kind, bytes, &region); !s.ok()) return s;
-  out->addr = region->base();
-  out->bytes = bytes;
-  const std::lock_guard lock(lock_);
-  return memory_.add(std::move(region), &out->memory);
+  return or_no_memory([&]() -> Status {
+    std::unique_ptr<Region> region;
+    const RegionKind kind = settings_.hugepages == "on"    ? RegionKind::kHuge
+                            : settings_.hugepages == "off" ? RegionKind::kPlain
+                                                           : RegionKind::kBest;
+    if (Status s = Region::create(kind, bytes, &region); !s.ok()) return s;
+    out->addr = region->base();
+    out->bytes = bytes;
+    const std::lock_guard lock(lock_);
+    return memory_.add(std::move(region), &out->memory);
+  });
 }
 
 Status Node::unregister_memory(MemoryHandle memory) {
-  const std::lock_guard lock(lock_);
-  return memory_.remove(memory);
+  return or_no_memory([&] {
+    const std::lock_guard lock(lock_);
+    return memory_.remove(memory);
+  });
 }
 
 Status Node::export_memory(std::string_view name, MemoryHandle memory) {
-  const std::lock_guard lock(lock_);
-  MemoryTable::Exported exported{};
-  if (Status s = memory_.export_memory(name, memory, &exported); !s.ok()) return s;
-  service_->service().set_buffer(exported);
-  return Code::kOk;
+  return or_no_memory([&]() -> Status {
+    const std::lock_guard lock(lock_);
+    MemoryTable::Exported exported{};
+    if (Status s = memory_.export_memory(name, memory, &exported); !s.ok()) return s;
+    service_->service().set_buffer(exported);
+    return Code::kOk;
+  });
 }
 
 Status Node::withdraw_segment(std::string_view name) {
-  std::vector<MemoryTable::Exported> buffers;
-  {
-    const std::lock_guard lock(lock_);
-    if (Status s = memory_.withdraw(name, &buffers); !s.ok()) return s;
-  }
-  for (const MemoryTable::Exported& buffer : buffers) {
-    if (!service_->clear_buffer(buffer.id))
-      return {Code::kTimeout, "withdraw segment '" + std::string(name) +
-                                  "': an agent does not answer (is its lcore blocked?); its memory stays exported"};
-    const std::lock_guard lock(lock_);
-    memory_.forget(buffer.id);
-  }
-  return Code::kOk;
+  return or_no_memory([&]() -> Status {
+    std::vector<MemoryTable::Exported> buffers;
+    {
+      const std::lock_guard lock(lock_);
+      if (Status s = memory_.withdraw(name, &buffers); !s.ok()) return s;
+    }
+    for (const MemoryTable::Exported& buffer : buffers) {
+      if (!service_->clear_buffer(buffer.id))
+        return {Code::kTimeout, "withdraw segment '" + std::string(name) +
+                                    "': an agent does not answer (is its lcore blocked?); its memory stays exported"};
+      const std::lock_guard lock(lock_);
+      memory_.forget(buffer.id);
+    }
+    return Code::kOk;
+  });
 }
 
 Status Node::open_segment(std::string_view node, std::string_view name, SegmentHandle* out) {
-  return service_->open_segment(node, name, out);
+  return or_no_memory([&]() -> Status { return service_->open_segment(node, name, out); });
 }
 
 Status Node::segment_info(SegmentHandle segment, SegmentInfo* out) const {
-  const std::lock_guard lock(lock_);
-  const OpenSegment* found = segments_.find(segment);
-  if (found == nullptr) return {Code::kStale, "segment_info: the handle is not, or no longer, valid"};
-  *out = {found->node, found->name, {}};
-  for (const OpenSegment::Buffer& buffer : found->buffers) out->buffer_bytes.push_back(buffer.bytes);
-  return Code::kOk;
+  return or_no_memory([&]() -> Status {
+    const std::lock_guard lock(lock_);
+    const OpenSegment* found = segments_.find(segment);
+    if (found == nullptr) return {Code::kStale, "segment_info: the handle is not, or no longer, valid"};
+    *out = {found->node, found->name, {}};
+    for (const OpenSegment::Buffer& buffer : found->buffers) out->buffer_bytes.push_back(buffer.bytes);
+    return Code::kOk;
+  });
 }
 
 Status Node::close_segment(SegmentHandle segment) {
@@ -198,46 +225,57 @@ Status Node::close_segment(SegmentHandle segment) {
 }
 
 Status Node::open_port(std::unique_ptr<Port>* out) {
-  auto rings = std::make_unique<PortRings>();
-  const auto notify_bytes = static_cast<uint32_t>(settings_.ctrl_slot_bytes - kFrameHeaderBytes - 2 * sizeof(uint32_t));
-  if (Status s = rings->open(plane_->workers(), static_cast<uint32_t>(settings_.port_ring), notify_bytes); !s.ok())
-    return s;
-  service_->add_port(rings.get());
-  *out = std::make_unique<PortImpl>(std::move(rings), &memory_, &segments_, static_cast<uint32_t>(settings_.max_peers),
-                                    [this](PortRings* r) { return service_ == nullptr || service_->remove_port(r); });
-  return Code::kOk;
+  return or_no_memory([&]() -> Status {
+    auto rings = std::make_unique<PortRings>();
+    const auto notify_bytes =
+        static_cast<uint32_t>(settings_.ctrl_slot_bytes - kFrameHeaderBytes - 2 * sizeof(uint32_t));
+    if (Status s = rings->open(plane_->workers(), static_cast<uint32_t>(settings_.port_ring), notify_bytes); !s.ok())
+      return s;
+    PortRings* const made = rings.get();
+    auto port =
+        std::make_unique<PortImpl>(std::move(rings), &memory_, &segments_, static_cast<uint32_t>(settings_.max_peers),
+                                   [this](PortRings* r) { return service_ == nullptr || service_->remove_port(r); });
+    service_->add_port(made);  // last: from here on agents know the rings, and only the port's end takes them back
+    *out = std::move(port);
+    return Code::kOk;
+  });
 }
 
 Status Node::send_notify(SegmentHandle segment, std::string_view name, std::string_view message) {
-  const std::lock_guard lock(notify_lock_);
-  if (notify_port_ == nullptr)
-    if (Status s = open_port(&notify_port_); !s.ok()) return s;
-  forget_delivered();
-  if (notify_batches_.size() >= kMaxNotifiesInFlight)
-    return {Code::kAgain, std::to_string(kMaxNotifiesInFlight) + " notifies are on their way; try again"};
-  BatchHandle batch;
-  if (const Code code = notify_port_->allocate_batch(1, &batch); code != Code::kOk) return code;
-  const Code code = notify_port_->attach_notify(batch, segment, name, message);
-  if (code == Code::kOk) {
-    notify_batches_.push_back(batch);
-    return Code::kOk;
-  }
-  (void)notify_port_->release(batch);
-  if (code == Code::kLimit)
-    return {code, "notify of " + std::to_string(name.size() + message.size()) + " bytes: at most " +
-                      std::to_string(settings_.ctrl_slot_bytes - kFrameHeaderBytes - 8) + " fit; raise ctrl-slot-size"};
-  return code;
+  return or_no_memory([&]() -> Status {
+    const std::lock_guard lock(notify_lock_);
+    if (notify_port_ == nullptr)
+      if (Status s = open_port(&notify_port_); !s.ok()) return s;
+    forget_delivered();
+    if (notify_batches_.size() >= kMaxNotifiesInFlight)
+      return {Code::kAgain, std::to_string(kMaxNotifiesInFlight) + " notifies are on their way; try again"};
+    BatchHandle batch;
+    if (const Code code = notify_port_->allocate_batch(1, &batch); code != Code::kOk) return code;
+    const Code code = notify_port_->attach_notify(batch, segment, name, message);
+    if (code == Code::kOk) {
+      notify_batches_.push_back(batch);
+      return Code::kOk;
+    }
+    (void)notify_port_->release(batch);
+    if (code == Code::kLimit)
+      return {code, "notify of " + std::to_string(name.size() + message.size()) + " bytes: at most " +
+                        std::to_string(settings_.ctrl_slot_bytes - kFrameHeaderBytes - 8) +
+                        " fit; raise ctrl-slot-size"};
+    return code;
+  });
 }
 
 Status Node::take_notifies(size_t max, std::vector<NotifyMessage>* out) {
-  const std::lock_guard lock(notify_lock_);
-  NotifyInbox::Item item;
-  for (size_t i = 0; i < max && plane_->notifies().take(&item); ++i) {
-    out->push_back({std::string(plane_->notifies().peer(item)), std::string(plane_->notifies().name(item)),
-                    std::string(plane_->notifies().message(item))});
-    plane_->notifies().done(item);
-  }
-  return Code::kOk;
+  return or_no_memory([&]() -> Status {
+    const std::lock_guard lock(notify_lock_);
+    NotifyInbox::Item item;
+    for (size_t i = 0; i < max && plane_->notifies().take(&item); ++i) {
+      out->push_back({std::string(plane_->notifies().peer(item)), std::string(plane_->notifies().name(item)),
+                      std::string(plane_->notifies().message(item))});
+      plane_->notifies().done(item);
+    }
+    return Code::kOk;
+  });
 }
 
 uint32_t Node::progress() noexcept {

@@ -12,6 +12,8 @@ std::string range_text(const void* base, uint64_t bytes) {
   std::snprintf(text, sizeof text, "[%p, +%llu)", base, static_cast<unsigned long long>(bytes));
   return text;
 }
+
+bool by_base(const MemorySpan& a, const MemorySpan& b) noexcept { return a.base < b.base; }
 }  // namespace
 
 Status MemoryTable::add(std::unique_ptr<Region> region, MemoryHandle* out) {
@@ -26,11 +28,17 @@ Status MemoryTable::add(std::unique_ptr<Region> region, MemoryHandle* out) {
   size_t index = 0;
   while (index < entries_.size() && entries_[index].region != nullptr) ++index;
   if (index == entries_.size()) entries_.emplace_back();
+  // All that allocates comes first: an entry is there with everything, or not at all.
+  auto use = std::make_shared<MemoryUse>();
+  auto fresh = list();
+  const MemorySpan span{base, region->bytes(), use};
+  const auto behind = std::upper_bound(fresh->begin(), fresh->end(), span, by_base);
+  fresh->insert(behind, span);
   Entry& entry = entries_[index];
   entry.region = std::move(region);
-  entry.use = std::make_shared<MemoryUse>();
+  entry.use = std::move(use);
   *out = MemoryHandle{uint64_t{entry.generation} << 32 | index};
-  publish();
+  publish(std::move(fresh));
   return Code::kOk;
 }
 
@@ -49,24 +57,32 @@ Status MemoryTable::remove(MemoryHandle handle) {
   if (entry->exports != 0)
     return {Code::kBusy, "unregister " + range_text(entry->region->base(), entry->region->bytes()) +
                              ": a segment exports it; withdraw the segment first"};
+  auto fresh = list();
   entry->use->closing.store(true);
   if (const uint32_t uses = entry->use->uses.load(); uses != 0) {
     entry->use->closing.store(false);
     return {Code::kBusy, "unregister " + range_text(entry->region->base(), entry->region->bytes()) + ": " +
                              std::to_string(uses) + " tasks use it; wait until they are final"};
   }
+  std::erase_if(*fresh, [entry](const MemorySpan& s) { return s.use == entry->use; });
   entry->use.reset();
   entry->region.reset();
   ++entry->generation;
-  publish();
+  publish(std::move(fresh));
   return Code::kOk;
 }
 
-void MemoryTable::publish() {
+// What is registered, by address; with room for one more.
+std::shared_ptr<MemorySnapshot> MemoryTable::list() const {
   auto fresh = std::make_shared<MemorySnapshot>();
+  fresh->reserve(entries_.size() + 1);
   for (const Entry& entry : entries_)
     if (entry.region != nullptr) fresh->push_back({entry.region->base(), entry.region->bytes(), entry.use});
-  std::sort(fresh->begin(), fresh->end(), [](const MemorySpan& a, const MemorySpan& b) { return a.base < b.base; });
+  std::sort(fresh->begin(), fresh->end(), by_base);
+  return fresh;
+}
+
+void MemoryTable::publish(std::shared_ptr<MemorySnapshot> fresh) noexcept {
   const std::lock_guard lock(snapshot_lock_);
   snapshot_ = std::move(fresh);
   version_.fetch_add(1, std::memory_order_release);
@@ -88,13 +104,15 @@ Status MemoryTable::export_memory(std::string_view name, MemoryHandle memory, Ex
     return {Code::kLimit, "export: " + std::to_string(max_buffers_) + " buffers are exported, which is the most"};
   if (place == numbers_.size()) numbers_.emplace_back();
   Number& number = numbers_[place];
-  number.used = true;
+  const Exported made{number.uses * places_ + place, entry->region->base(), entry->region->bytes()};
+  if (const auto it = segments_.find(name); it != segments_.end())
+    it->second.push_back(made);
+  else
+    segments_.emplace(std::string(name), std::vector<Exported>{made});
+  number.used = true;  // after all that can fail
   number.entry = static_cast<uint32_t>(entry - entries_.data());
   ++entry->exports;
-  *out = {number.uses * places_ + place, entry->region->base(), entry->region->bytes()};
-  auto it = segments_.find(name);
-  if (it == segments_.end()) it = segments_.emplace(std::string(name), std::vector<Exported>{}).first;
-  it->second.push_back(*out);
+  *out = made;
   return Code::kOk;
 }
 

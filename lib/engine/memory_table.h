@@ -73,7 +73,8 @@ class MemoryTable {
     uint32_t uses = 0;  // ended: the upper part of the next id, so that a peer's old one fits nothing
   };
   Entry* find(MemoryHandle handle);
-  void publish();
+  std::shared_ptr<MemorySnapshot> list() const;
+  void publish(std::shared_ptr<MemorySnapshot> fresh) noexcept;
 
   const uint32_t max_buffers_, places_;
   std::vector<Entry> entries_;

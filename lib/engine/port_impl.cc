@@ -25,9 +25,9 @@ PortImpl::PortImpl(std::unique_ptr<PortRings> rings, const MemoryTable* memory, 
       per_peer_(max_peers, 0),
       staged_(rings_->workers()),
       per_peer_limit_(rings_->max_open() / 4 * 3) {
-  segments_->add_reader(&reader_);
   for (uint32_t i = rings_->max_open(); i-- > 0;) free_phases_.push_back(static_cast<uint16_t>(i));
   for (uint32_t i = PortRings::kNotifies; i-- > 0;) free_notifies_.push_back(i);
+  segments_->add_reader(&reader_);  // last: a constructor that fails has no destructor
 }
 
 PortImpl::~PortImpl() {

@@ -41,7 +41,7 @@ struct SentPing {
 };
 
 struct Link {
-  Link(int fd, size_t max_output_bytes) noexcept : stream(fd, max_output_bytes) {}
+  Link(int fd, size_t max_output_bytes) : stream(fd, max_output_bytes) {}
 
   OobStream stream;
   LinkState state = LinkState::kHello;
