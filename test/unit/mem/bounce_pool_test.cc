@@ -139,7 +139,7 @@ TEST(BouncePool, PutIsRefusedTwiceAndForWhatNeverWas) {
 TEST(BouncePool, FindGivesTheSlotThatIsOut) {
   BouncePool pool(kSlotBytes, 2);
   auto extent = make_extent(8);
-  extent->region().keys(2).push_back({0, extent->region().bytes(), 77, 0, nullptr});
+  extent->region().keys(2).push_back({0, extent->region().bytes(), 77, 0, 0, nullptr});
   ExtentId id{};
   ASSERT_EQ(pool.add_extent(std::move(extent), &id), Code::kOk);
   for (const Slot& slot : take(pool, 8)) {

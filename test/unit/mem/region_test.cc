@@ -104,7 +104,7 @@ TEST(Region, KeysAreKeptPerDevice) {
   std::unique_ptr<Region> region;
   ASSERT_TRUE(Region::import(memory, sizeof memory, &region).ok());
   EXPECT_TRUE(std::as_const(*region).keys(3).empty());
-  region->keys(3).push_back({0, 64, 1, 2, nullptr});
+  region->keys(3).push_back({0, 64, 1, 2, 0, nullptr});
   EXPECT_TRUE(std::as_const(*region).keys(2).empty());
   ASSERT_EQ(std::as_const(*region).keys(3).size(), 1u);
   EXPECT_EQ(std::as_const(*region).keys(3)[0].remote_key, 2u);
