@@ -95,10 +95,8 @@ void free_all(Mailbox<T>& box) {
 // Queues first: what they still hold is home when they are gone. Then registrations, and memory with its pools last.
 DataPlane::~DataPlane() {
   const bool built = control_ != nullptr;
-  const bool made = control_ != nullptr;
   control_.reset();
   workers_.clear();
-  if (made) empty_mailboxes();
   for (const auto& queue : queues_)
     if (queue != nullptr) queue->shutdown();  // null: it could not be opened
   if (ctrl_queue_ != nullptr) ctrl_queue_->shutdown();
@@ -110,35 +108,6 @@ DataPlane::~DataPlane() {
   free_all(to_service_);
   for (const auto& box : to_worker_) free_all(*box);
   for (const auto& box : to_control_) free_all(*box);
-}
-
-// What was being handed over when the agents stopped belongs to nobody else.
-void DataPlane::empty_mailboxes() {
-  FromService from;
-  while (from_service_.take({&from, 1}) == 1) {
-    if (from.kind == FromService::Kind::kPeerUp) delete from.peer_object;
-    if (from.kind == FromService::Kind::kExtent || from.kind == FromService::Kind::kCtrlExtent)
-      free_extent(std::unique_ptr<Extent>(from.extent));
-  }
-  ToService to;
-  while (to_service_.take({&to, 1}) == 1) {
-    if (to.kind == ToService::Kind::kPeerGone) delete to.peer_object;
-    if (to.kind == ToService::Kind::kFreeExtent) free_extent(std::unique_ptr<Extent>(to.extent));
-  }
-  for (const auto& box : to_worker_) {
-    ToWorker m;
-    while (box->take({&m, 1}) == 1) {
-      if (m.kind == ToWorker::Kind::kOpenLane) delete m.opened;
-      if (m.kind == ToWorker::Kind::kAddExtent) free_extent(std::unique_ptr<Extent>(m.extent));
-    }
-  }
-  for (const auto& box : to_control_) {
-    ToControl m;
-    while (box->take({&m, 1}) == 1) {
-      if (m.kind == ToControl::Kind::kLaneClosed) delete m.closed;
-      if (m.kind == ToControl::Kind::kExtentHome) free_extent(std::unique_ptr<Extent>(m.extent));
-    }
-  }
 }
 
 Status DataPlane::probe(const NodeSettings& settings, const Outside& outside, bool all, std::unique_ptr<Driver>* driver,

@@ -75,7 +75,6 @@ class DataPlane {
   Status open_pools(const NodeSettings& settings);
   Status open_mailboxes(const NodeSettings& settings);
   void make_agents(const NodeSettings& settings, TickSource ticks);
-  void empty_mailboxes();
 
   Sizing sizing_;
   RegionKind region_kind_ = RegionKind::kBest;
