@@ -167,6 +167,8 @@ void SimQueue::launch_data(const FlightRef& f, Path& path) {
       when += world_.net.below(2) == 0 ? world_.net.wide(5 * kUs, kLongLate) : world_.net.below(3 * kLongLate);
   } else if (world_.net.chance(world_.plan.eager)) {
     finish_after(f, latency(), Code::kOk);
+    if (world_.net.below(2) == 0)
+      when += world_.net.wide(5 * kUs, kLongLate);  // as TCP does it: home, and not there yet
   }
   path.last = std::max(path.last, when);
   land_at(wires_, f, when);
