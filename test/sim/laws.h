@@ -43,7 +43,8 @@ class Laws {
   std::map<std::pair<uint32_t, uint64_t>, Seen> seen_;  // by node and session
 };
 
-/// Every transition of the session tables that must be reached.
-std::vector<std::string> wanted_coverage();
+/// Every frame, message, end and transition of the session tables that so many seeds must reach. A session that ends in
+/// the moment between DRAIN_ACK and the next epoch comes once in a thousand seeds or more rarely: it is wanted of many.
+std::vector<std::string> wanted_coverage(uint64_t seeds);
 
 }  // namespace sluice::sim

@@ -141,7 +141,7 @@ bool print_coverage(const Coverage& c, bool must) {
   }
   std::printf("\n");
   for (const auto& [name, n] : c.counts) std::printf("  %-34s %" PRIu64 "\n", name.c_str(), n);
-  for (const std::string& name : wanted_coverage())
+  for (const std::string& name : wanted_coverage(c.seeds))
     if (c.counts.count(name) == 0) missing.append(" ").append(name);
   if (missing.empty() || !must) return true;
   std::printf("never reached:%s\n", missing.c_str());
