@@ -302,14 +302,15 @@ TransportInfo Node::transport() const {
 
 // Until what the application submitted is final, and what peers have begun is at its end.
 Status Node::wait_quiet(std::chrono::steady_clock::time_point until) {
-  NodeStats now;
-  size_t notifies = 0;
-  while ((now = stats()).tasks_open + now.peer_tasks + (notifies = open_notifies()) != 0 &&
-         std::chrono::steady_clock::now() < until) {
+  NodeStats now = stats();
+  size_t notifies = open_notifies();
+  while (now.tasks_open + now.peer_tasks + notifies != 0 && std::chrono::steady_clock::now() < until) {
     if (lcores_.empty())
       (void)progress();
     else
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    now = stats();
+    notifies = open_notifies();
   }
   if (now.tasks_open + now.peer_tasks + notifies == 0) return Code::kOk;
   return {Code::kTimeout, "stop: at the deadline " + std::to_string(now.tasks_open) + " tasks and " +
