@@ -12,7 +12,7 @@
 enum { COVERED(ONE) COVERED_N };
 static long covered[COVERED_N];
 
-static void print_covered(void) {
+static inline void print_covered(void) {
   static const char* names[] = {COVERED(TEXT)};
   int i;
   for (i = 0; i < COVERED_N; i++) printf("covered %s %ld\n", names[i], covered[i]);
