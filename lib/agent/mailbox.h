@@ -12,6 +12,7 @@
 #include <rte_ring_elem.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -38,9 +39,12 @@ class Mailbox {
  public:
   /// Room for @p count messages (a power of two) less one.
   Status open(uint32_t count) {
-    const ssize_t bytes = rte_ring_get_memsize_elem(kUnit, count * kUnits);
-    if (bytes < 0) return {Code::kBadArgument, "mailbox of " + std::to_string(count) + " messages: not a power of two"};
-    void* memory = std::aligned_alloc(RTE_CACHE_LINE_SIZE, static_cast<size_t>((bytes + 63) / 64 * 64));
+    if (!std::has_single_bit(count) || uint64_t{count} * kUnits > RTE_RING_SZ_MASK)
+      return {Code::kBadArgument, "mailbox of " + std::to_string(count) + " messages: not a power of two, or too many"};
+    // The ring's head, and its elements behind it. (rte_ring_get_memsize_elem has no C linkage in DPDK 24.11.)
+    const size_t bytes = (sizeof(rte_ring) + size_t{count} * sizeof(T) + RTE_CACHE_LINE_SIZE - 1) /
+                         RTE_CACHE_LINE_SIZE * RTE_CACHE_LINE_SIZE;
+    void* memory = std::aligned_alloc(RTE_CACHE_LINE_SIZE, bytes);
     if (memory == nullptr) return {Code::kNoMemory, "mailbox of " + std::to_string(bytes) + " bytes"};
     ring_.reset(static_cast<rte_ring*>(memory));
     if (rte_ring_init(ring_.get(), "mailbox", count * kUnits, RING_F_SP_ENQ | RING_F_SC_DEQ) != 0)
