@@ -6,13 +6,17 @@
 
 std::atomic<uint64_t> g_heap_calls{0};
 
-// TSan's own runtime has these, and takes no others: in that flavour nothing is counted.
+// The sanitizers' runtimes have these: TSan's takes no others, and ASan's misses those that throw nothing. In those
+// flavours nothing is counted.
+#if defined(__SANITIZE_ADDRESS__)
+#define SLUICE_OWN_NEW
+#endif
 #ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define SLUICE_TSAN
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SLUICE_OWN_NEW
 #endif
 #endif
-#ifndef SLUICE_TSAN
+#ifndef SLUICE_OWN_NEW
 void* operator new(size_t bytes) {
   ++g_heap_calls;
   void* at = std::malloc(bytes == 0 ? 1 : bytes);
