@@ -109,7 +109,7 @@ int run_modes(const Settings& settings, Setup& setup) {
     std::string cpus;
     part_cpus(settings, setup, &setup.node, &cpus);
     if (Status s = child.start(child_words(settings, setup, cpus)); !s.ok()) return complain(s, kFailed);
-    setup.find_target = [&child](std::string* at) { return child.ready(at); };
+    if (Status s = child.ready(&setup.target); !s.ok()) return complain(s, kFailed);
     setup.target_ended = [&child] { return child.ended(); };
   } else {
     setup.target = setup.options.peer;

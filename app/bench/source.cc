@@ -46,17 +46,14 @@ Status Source::start() {
 }
 
 Status Source::connect() {
-  std::string target = setup_.target;
-  if (setup_.find_target) {
-    if (Status s = setup_.find_target(&target); !s.ok()) return s;
-  }
-  if (Status s = engine_->open_segment(target, kSegmentName, &segment_); !s.ok()) return gone(s.text(), s.code());
-  target_ = target;
+  if (Status s = engine_->open_segment(setup_.target, kSegmentName, &segment_); !s.ok())
+    return gone(s.text(), s.code());
+  target_ = setup_.target;
   SegmentInfo info;
   if (Status s = engine_->segment_info(segment_, &info); !s.ok()) return s;
   segment_bytes_ = info.buffer_bytes.empty() ? 0 : info.buffer_bytes[0];
   if (segment_bytes_ <= kDataAt)
-    return {Code::kLimit, "segment '" + std::string(kSegmentName) + "' of " + target +
+    return {Code::kLimit, "segment '" + std::string(kSegmentName) + "' of " + setup_.target +
                               " is too small: " + "it is not a sluice-bench --target's"};
   if (Status s = engine_->allocate_buffer(kDataAt, &records_); !s.ok()) return s;
   return engine_->open_port(&port_);

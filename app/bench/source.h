@@ -27,10 +27,9 @@ struct Setup {
   NodeSettings node;
   BenchOptions options;
   std::vector<std::string> eal_args;
-  std::string target;                               ///< "host:port"; empty when find_target() is to be asked.
-  std::function<Status(std::string*)> find_target;  ///< Waits until a target that was started with us is ready.
-  std::function<std::string()> target_ended;        ///< Why the child ended, when it did; else empty. May be null.
-  std::function<void()> turn;                       ///< Turns the other node, when none has lcores; else null.
+  std::string target;                         ///< "host:port".
+  std::function<std::string()> target_ended;  ///< Why the child ended, when it did; else empty. May be null.
+  std::function<void()> turn;                 ///< Turns the other node, when none has lcores; else null.
 };
 
 class Source {
