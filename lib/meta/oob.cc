@@ -209,20 +209,26 @@ void OobNode::Impl::on_frame(Link& link, std::string_view body) {
   on_peer_message(link, message);
 }
 
+void deliver(OobEvents& events, OobPeer peer, const OobMessage& message) {
+  if (const auto* offer = std::get_if<PathOffer>(&message)) {
+    events.on_offer(peer, *offer);
+  } else if (const auto* answer = std::get_if<PathAnswer>(&message)) {
+    events.on_answer(peer, *answer);
+  } else if (const auto* query = std::get_if<SegmentQuery>(&message)) {
+    events.on_segment_query(peer, *query);
+  } else if (const auto* reply = std::get_if<SegmentReply>(&message)) {
+    events.on_segment_reply(peer, *reply);
+  }
+}
+
 void OobNode::Impl::on_peer_message(Link& link, const OobMessage& message) {
   if (const auto* ping = std::get_if<Ping>(&message)) {
     put(link, Pong{ping->nonce});
     link.last_echo_ns = now();  // after it was made: a stop in between only makes this later, which is safe
   } else if (const auto* pong = std::get_if<Pong>(&message)) {
     on_pong(link, *pong);
-  } else if (const auto* offer = std::get_if<PathOffer>(&message)) {
-    events_->on_offer(link.peer, *offer);
-  } else if (const auto* answer = std::get_if<PathAnswer>(&message)) {
-    events_->on_answer(link.peer, *answer);
-  } else if (const auto* query = std::get_if<SegmentQuery>(&message)) {
-    events_->on_segment_query(link.peer, *query);
-  } else if (const auto* reply = std::get_if<SegmentReply>(&message)) {
-    events_->on_segment_reply(link.peer, *reply);
+  } else {
+    deliver(*events_, link.peer, message);
   }
 }
 

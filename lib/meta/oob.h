@@ -73,6 +73,9 @@ class OobEvents {
   ~OobEvents() = default;
 };
 
+/// Tell @p events what a peer that is up said, if it is theirs: offers, answers, queries, replies.
+void deliver(OobEvents& events, OobPeer peer, const OobMessage& message);
+
 struct OobCounters {
   uint64_t accepted = 0, dialed = 0, up = 0, down = 0;
   uint64_t duplicates = 0;       ///< Connections ended because the pair had one.

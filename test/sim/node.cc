@@ -74,20 +74,20 @@ void SimNode::boot() {
   l.port = std::make_unique<PortImpl>(std::move(rings), &l.memory, &l.segments, settings().max_peers,
                                       [](PortRings*) { return true; });
   LifeMemory& m = oracle_.memory(l.number);
-  for (const auto& bytes : {&m.exported, &m.library, &m.local}) {
+  for (const auto& bytes : {&m.exported, &m.stock, &m.local}) {
     std::unique_ptr<Region> region;
     MemoryHandle handle{};
     if (!Region::import(bytes->data(), bytes->size(), &region).ok() || !l.memory.add(std::move(region), &handle).ok())
       return world_.fail("register");
     if (bytes == &m.exported) l.exported = handle;
-    if (bytes == &m.library) l.library = handle;
+    if (bytes == &m.stock) l.stock = handle;
   }
   if (Status s = export_all(); !s.ok()) return world_.fail("export: " + s.describe());
   l.app = std::make_unique<App>(&world_, &oracle_, this);
 }
 
 Status SimNode::export_all() {
-  for (const MemoryHandle handle : {life_->exported, life_->library}) {
+  for (const MemoryHandle handle : {life_->exported, life_->stock}) {
     MemoryTable::Exported made{};
     if (Status s = life_->memory.export_memory(segment(), handle, &made); !s.ok()) return s;
     life_->service->set_buffer(made);

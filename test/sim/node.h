@@ -31,7 +31,7 @@ struct Life {
   std::unique_ptr<Service> service;
   std::unique_ptr<PortImpl> port;
   PortRings* rings = nullptr;
-  MemoryHandle exported{}, library{};
+  MemoryHandle exported{}, stock{};
   std::vector<SimQueue*> queues;  ///< Of the workers, and control's last.
   std::unique_ptr<App> app;
   ~Life();

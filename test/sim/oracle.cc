@@ -24,7 +24,7 @@ uint32_t Oracle::new_life(uint32_t node) {
   const size_t bytes = size_t{kCells} * cell_bytes();
   m->node = node;
   m->exported.resize(bytes);
-  m->library.resize(bytes);
+  m->stock.resize(bytes);
   m->local.resize(bytes);
   m->cells.resize(kCells);
   m->local_cells.resize(kCells);
@@ -33,7 +33,7 @@ uint32_t Oracle::new_life(uint32_t node) {
     repaint(*m, false, c);
     repaint(*m, true, c);
   }
-  fill(m->library, mix(life + 77));
+  fill(m->stock, mix(life + 77));
   lives_.push_back(std::move(m));
   current_[node] = life;
   return life;
@@ -120,7 +120,7 @@ void Oracle::finish(TaskRecord& t, TaskState state, Code code) {
   const std::span<std::byte> local = bytes_of(from, true, t.local_cell);
   if (t.read) {
     check_rest(t, true, local, from.local_cells[t.local_cell].pattern);
-    const std::span<const std::byte> source{to.library.data() + size_t{t.cell} * cell_bytes() + t.offset, t.length};
+    const std::span<const std::byte> source{to.stock.data() + size_t{t.cell} * cell_bytes() + t.offset, t.length};
     if (state == TaskState::kDone && !std::equal(source.begin(), source.end(), local.begin() + t.offset))
       world_.fail("law 12: a read is done and its bytes are not there: " + name(t));
   } else {
@@ -195,7 +195,7 @@ void Oracle::check_all() {
       if (m->cells[c].state == Cell::State::kFree) check_cell(*m, false, c, "at the end");
       if (m->local_cells[c].state == Cell::State::kFree) check_cell(*m, true, c, "at the end");
     }
-    if (const size_t at = differs(m->library, mix(static_cast<uint64_t>(&m - lives_.data()) + 77)); at != kNowhere)
+    if (const size_t at = differs(m->stock, mix(static_cast<uint64_t>(&m - lives_.data()) + 77)); at != kNowhere)
       world_.fail("memory that is only read has changed");
   }
 }

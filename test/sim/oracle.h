@@ -27,7 +27,7 @@ struct Cell {
 struct LifeMemory {
   uint32_t node = 0;
   bool alive = true;
-  std::vector<std::byte> exported, library, local;
+  std::vector<std::byte> exported, stock, local;
   std::vector<Cell> cells, local_cells;
 };
 

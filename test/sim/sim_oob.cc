@@ -122,14 +122,8 @@ void SimOob::on_peer_message(Link& link, const OobMessage& message) {
     link.last_echo_ns = now();
   } else if (const auto* pong = std::get_if<Pong>(&message)) {
     on_pong(link, *pong);
-  } else if (const auto* offer = std::get_if<PathOffer>(&message)) {
-    events_->on_offer(link.peer, *offer);
-  } else if (const auto* answer = std::get_if<PathAnswer>(&message)) {
-    events_->on_answer(link.peer, *answer);
-  } else if (const auto* query = std::get_if<SegmentQuery>(&message)) {
-    events_->on_segment_query(link.peer, *query);
-  } else if (const auto* reply = std::get_if<SegmentReply>(&message)) {
-    events_->on_segment_reply(link.peer, *reply);
+  } else {
+    deliver(*events_, link.peer, message);
   }
 }
 
