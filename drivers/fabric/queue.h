@@ -57,7 +57,7 @@ class FabricQueue final : public Queue {
   void flush() noexcept override {}  // each post has rung already
   QueueDepth depth() const noexcept override { return {tx_depth_, rx_depth_}; }
 
-  Status address(std::vector<std::byte>* out) const override;
+  Status address(PathId path, std::vector<std::byte>* out) override;
   Status connect(PathId path, std::span<const std::byte> peer) override;
   Code close(PathId path) noexcept override;
   void peer_gone(PathId path) noexcept override;

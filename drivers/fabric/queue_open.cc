@@ -92,7 +92,7 @@ void FabricQueue::make_tables(uint32_t max_paths) {
   for (uint32_t i = static_cast<uint32_t>(routes_.size()); i-- > 0;) free_routes_.push_back(i);
 }
 
-Status FabricQueue::address(std::vector<std::byte>* out) const {
+Status FabricQueue::address(PathId /*path*/, std::vector<std::byte>* out) {
   if (!ep_) return {Code::kClosed, "the queue is shut down"};
   std::byte bytes[512];
   size_t length = sizeof bytes;

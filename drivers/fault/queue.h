@@ -26,7 +26,7 @@ class FaultQueue final : public Queue {
   void peer_gone(PathId path) noexcept override { inner_->peer_gone(path); }
   void flush() noexcept override { inner_->flush(); }
   QueueDepth depth() const noexcept override { return inner_->depth(); }
-  Status address(std::vector<std::byte>* out) const override { return inner_->address(out); }
+  Status address(PathId path, std::vector<std::byte>* out) override { return inner_->address(path, out); }
   Status connect(PathId path, std::span<const std::byte> peer) override { return inner_->connect(path, peer); }
   Code close(PathId path) noexcept override;
   void shutdown() noexcept override;

@@ -238,7 +238,7 @@ uint32_t LoopQueue::return_recalled(std::span<Completion> out) noexcept {
 
 // ---- slow calls
 
-Status LoopQueue::address(std::vector<std::byte>* out) const {
+Status LoopQueue::address(PathId /*path*/, std::vector<std::byte>* out) {
   *out = encode_loop_address(self_);
   return Code::kOk;
 }

@@ -45,7 +45,7 @@ class LoopQueue final : public Queue {
   uint32_t recall(std::span<const uint64_t> cookies) noexcept override;
   void flush() noexcept override {}  // post publishes once per path and burst
   QueueDepth depth() const noexcept override { return depth_; }
-  Status address(std::vector<std::byte>* out) const override;
+  Status address(PathId path, std::vector<std::byte>* out) override;
   Status connect(PathId path, std::span<const std::byte> peer) override;
   Code close(PathId path) noexcept override;
   void shutdown() noexcept override;

@@ -77,14 +77,14 @@ void Service::on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) {
 }
 
 Status Service::make_offer(const PeerEntry& entry, PathOffer* offer) const {
-  if (Status s = plane_->control_queue().address(&offer->ctrl_address); !s.ok()) return s;
+  if (Status s = plane_->control_queue().address(PathId{number_of(entry)}, &offer->ctrl_address); !s.ok()) return s;
   offer->slot_bytes = plane_->slot_bytes();
   offer->slots = plane_->max_window();
   for (uint32_t w = 0; w < plane_->workers(); ++w) {
     LaneOffer lane;
     lane.worker = static_cast<uint16_t>(w);
     lane.lane = number_of(entry);
-    if (Status s = plane_->worker_queue(w).address(&lane.address); !s.ok()) return s;
+    if (Status s = plane_->worker_queue(w).address(PathId{number_of(entry)}, &lane.address); !s.ok()) return s;
     offer->lanes.push_back(std::move(lane));
   }
   return Code::kOk;

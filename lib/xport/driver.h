@@ -61,6 +61,7 @@ struct DeviceCaps {
   bool idle_poll_costly = false;   ///< An empty poll costs over a microsecond: do not poll an idle queue on each turn.
   bool closes_paths = false;       ///< close() ends a path's ops soon. Else each comes when the provider lets it go,
                                    ///< at the latest with shutdown(), and its buffer must stay as it is until then.
+  bool paired = false;  ///< A path is a pair of ends with addresses of their own: both are opened, and closed, together.
 };
 
 enum class OpKind : uint8_t { kSend, kWrite, kRead };
@@ -130,8 +131,10 @@ class Queue {
   virtual void flush() noexcept = 0;
   virtual QueueDepth depth() const noexcept = 0;
 
-  /// The blob a peer needs for connect().
-  virtual Status address(std::vector<std::byte>* out) const = 0;
+  /// The blob that the other end of @p path needs for its connect(). Where caps().paired it is this path's own, made
+  /// here if the path has none yet, and made anew if it has and was not connected. Also from the service thread, as
+  /// long as the path is not connected. @return kLimit.
+  virtual Status address(PathId path, std::vector<std::byte>* out) = 0;
   /// Make @p path lead to @p peer. @return kBadArgument for a blob that does not parse, kExists, kLimit.
   virtual Status connect(PathId path, std::span<const std::byte> peer) = 0;
   /// Give up @p path: its outstanding ops come back through poll() with kCancelled or their true result, soon, even

@@ -132,8 +132,8 @@ TEST_P(Messages, OfSeveralPeersMeetInOneQueue) {
   Side a(device()), b(device()), c(device());
   Side* const peers[] = {&a, &b, &c};
   for (uint32_t i = 0; i < 3; ++i) {
-    hub.connect(PathId{i}, peers[i]->address());
-    peers[i]->connect(PathId{5}, hub.address());
+    hub.connect(PathId{i}, peers[i]->address(PathId{5}));
+    peers[i]->connect(PathId{5}, hub.address(PathId{i}));
   }
   constexpr size_t kEach = 300;
   ASSERT_TRUE(wait_for({&hub, &a, &b, &c},

@@ -84,9 +84,9 @@ Side::~Side() {
   EXPECT_TRUE(status.ok()) << status.describe();
 }
 
-Bytes Side::address() const {
+Bytes Side::address(PathId path) const {
   Bytes blob;
-  const Status status = queue_->address(&blob);
+  const Status status = queue_->address(path, &blob);
   EXPECT_TRUE(status.ok()) << status.describe();
   return blob;
 }
@@ -252,8 +252,8 @@ void Contract::SetUp() {
 }
 
 void Contract::join(Side& a, Side& b, PathId path) {
-  a.connect(path, b.address());
-  b.connect(path, a.address());
+  a.connect(path, b.address(path));
+  b.connect(path, a.address(path));
 }
 
 }  // namespace sluice::contract

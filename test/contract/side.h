@@ -58,7 +58,7 @@ class Side {
   Side& operator=(const Side&) = delete;
 
   Queue& queue() noexcept { return *queue_; }
-  Bytes address() const;
+  Bytes address(PathId path = PathId{0}) const;
   void connect(PathId path, const Bytes& peer);
 
   /// Offer one message, in two pieces when @p first_piece is less than its size. @return whether it was accepted.

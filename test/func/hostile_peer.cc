@@ -71,10 +71,10 @@ void HostilePeer::on_offer(OobPeer peer, const PathOffer& offer) {
   answer.attempt = offer.attempt;
   answer.slot_bytes = kSlot;
   answer.slots = 16;
-  const bool addressed = ctrl_->address(&answer.ctrl_address).ok();
+  const bool addressed = ctrl_->address(PathId{0}, &answer.ctrl_address).ok();
   LaneOffer lane;
   lane.session = session();
-  if (!addressed || !data_->address(&lane.address).ok()) return;
+  if (!addressed || !data_->address(PathId{0}, &lane.address).ok()) return;
   answer.lanes.push_back(lane);
   offered = ctrl_->connect(PathId{0}, offer.ctrl_address).ok() &&
             data_->connect(PathId{0}, offer.lanes.at(0).address).ok() && oob_->send(peer, answer).ok();

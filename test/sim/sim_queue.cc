@@ -40,7 +40,7 @@ void SimQueue::shutdown() noexcept {
   waiting_.clear();
 }
 
-Status SimQueue::address(std::vector<std::byte>* out) const {
+Status SimQueue::address(PathId /*path*/, std::vector<std::byte>* out) {
   out->resize(sizeof number_);
   std::memcpy(out->data(), &number_, sizeof number_);
   return Code::kOk;

@@ -79,7 +79,7 @@ class SimQueue final : public Queue {
   uint32_t recall(std::span<const uint64_t> cookies) noexcept override;
   void flush() noexcept override {}
   QueueDepth depth() const noexcept override { return depth_; }
-  Status address(std::vector<std::byte>* out) const override;
+  Status address(PathId path, std::vector<std::byte>* out) override;
   Status connect(PathId path, std::span<const std::byte> peer) override;
   Code close(PathId path) noexcept override;
   void peer_gone(PathId path) noexcept override;

@@ -123,7 +123,7 @@ class FakeQueue final : public Queue {
   }
   void flush() noexcept override { ++flushes; }
   QueueDepth depth() const noexcept override { return depth_; }
-  Status address(std::vector<std::byte>*) const override { return Code::kOk; }
+  Status address(PathId, std::vector<std::byte>*) override { return Code::kOk; }
   Status connect(PathId, std::span<const std::byte>) override {
     ++connects;
     return Code::kOk;

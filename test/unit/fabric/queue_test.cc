@@ -24,7 +24,7 @@ class QueueOf : public testing::TestWithParam<uint64_t> {
     wanted.provider = "tcp;ofi_rxm";
     ASSERT_TRUE(FabricDriver(load_fake).open(wanted, {}, &device_).ok());
     ASSERT_TRUE(device_->open_queue(params, &queue_).ok());
-    ASSERT_TRUE(queue_->address(&blob_).ok());
+    ASSERT_TRUE(queue_->address(PathId{1}, &blob_).ok());
     ASSERT_TRUE(queue_->connect(PathId{1}, blob_).ok());
   }
   uint32_t send(uint32_t count, uint64_t cookie = 100, PathId path = PathId{1}) {
