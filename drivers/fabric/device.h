@@ -2,7 +2,11 @@
 /// One opened libfabric domain: registration and queues.
 ///
 /// Model    A fabric, a domain, and the fi_info that both came from. What the device can do is derived from that
-///          fi_info; the profile row adds what cannot be.
+///          fi_info; the profile row adds what cannot be (derive.h).
+///          Where regions belong to an endpoint (FI_MR_ENDPOINT), they are bound to the first queue opened, since a
+///          region has one key and one endpoint. What is registered before that queue is there waits unbound, and gets
+///          its keys when it opens; a queue that closes takes its regions' registrations along, and the next one that
+///          opens makes new ones.
 /// Threads  Slow calls, one at a time. The domain is FI_THREAD_SAFE, so that its queues run on different lcores.
 /// Memory   Owns the libfabric objects. @pre queues and registrations are gone before it is.
 /// Errors   A registration that fails in the middle is rolled back; the text names region, size and provider.
@@ -12,7 +16,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "derive.h"
 #include "ofi_loader.h"
 #include "profile.h"
 #include "xport/driver.h"
@@ -36,12 +42,25 @@ class FabricDevice final : public Device {
   const Profile& profile() const noexcept { return profile_; }
   const fi_info& ofi_info() const noexcept { return *info_; }
   fid_domain* domain() const noexcept { return domain_.get(); }
+  /// @p ep is enabled: bind what waits for an endpoint. @return kDeviceError, with nothing left bound to it.
+  Status queue_opened(fid_ep* ep);
+  /// @p ep is about to be closed.
+  void queue_closing(const fid_ep* ep) noexcept;
   std::string subject() const { return described_.provider + " device " + described_.name; }
 
  private:
-  FabricDevice(const OfiApi& api, const Profile& profile, const DeviceUse& use, InfoPtr info, DeviceInfo described);
-  Status open();
+  struct Tracked {
+    Region* region;
+    uint16_t index;
+    bool remote;
+  };
+  FabricDevice(const OfiApi& api, const Profile& profile, InfoPtr info, DeviceInfo described);
+  Status open(const DeviceUse& use);
   Status reg_chunk(const Region& region, bool remote, ChunkKey* key);
+  Status make_region(const Region& region, bool remote, ChunkKey* key);
+  Status enable(bool remote, const Region& region, ChunkKey* key);
+  Status failed(const Region& region, uint64_t bytes, int ret) const;
+  Status close_chunks(Region& region, uint16_t index);
   uint64_t new_key() const noexcept;
 
   const OfiApi& api_;
@@ -49,6 +68,9 @@ class FabricDevice final : public Device {
   InfoPtr info_;
   DeviceInfo described_;
   DeviceCaps caps_;
+  RegionRules rules_;
+  std::vector<Tracked> tracked_;  // only where regions belong to an endpoint
+  fid_ep* target_ = nullptr;      // theirs
   FidPtr<fid_fabric> fabric_;
   FidPtr<fid_domain> domain_;
 };

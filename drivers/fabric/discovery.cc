@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 
+#include "derive.h"
 #include "errors.h"
+#include "place.h"
 
 namespace sluice::fabric {
 namespace {
@@ -32,10 +32,15 @@ bool is_loopback(const fi_info& info) {
   return source_of(info, AF_INET6, &v6) && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
 }
 
-int rank_of(const fi_info& info) {
+/// Of the entries of one domain the lowest is taken.
+int rank_of(const fi_info& info, const Profile& profile) {
+  int rank = 0;
+  if (!profile.fabric.empty() && info.fabric_attr->name != nullptr && profile.fabric != info.fabric_attr->name)
+    rank += 100;
+  if ((info.domain_attr->mr_mode & FI_MR_RAW) != 0 || info.domain_attr->mr_key_size > sizeof(uint64_t)) rank += 10;
   sockaddr_in6 v6;
-  if (!source_of(info, AF_INET6, &v6)) return 0;
-  return IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) ? 2 : 1;
+  if (!source_of(info, AF_INET6, &v6)) return rank;
+  return rank + (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) ? 2 : 1);
 }
 
 std::string address_of(const fi_info& info) {
@@ -50,20 +55,13 @@ std::string address_of(const fi_info& info) {
   return text;
 }
 
-/// The kernel's word on an interface's node; -1 when it has none.
-int numa_node_of(const char* interface) {
-  int node = -1;
-  std::ifstream(std::string("/sys/class/net/") + interface + "/device/numa_node") >> node;
-  return node;
-}
-
 InfoPtr make_hints(const OfiApi& api, const Profile& profile, std::string_view provider, const DeviceUse& use) {
   InfoPtr hints(api.dupinfo(nullptr), {&api});
   if (!hints) return hints;
-  hints->caps = FI_MSG | (use.rma ? FI_RMA : 0);
+  hints->caps = FI_MSG | (use.rma ? FI_RMA : 0) | (use.device_memory ? FI_HMEM : 0);
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
-  hints->domain_attr->mr_mode = profile.mr_mode;
+  hints->domain_attr->mr_mode = profile.mr_mode | (use.device_memory ? FI_MR_HMEM : 0);
   // The queue's owner drives progress: no thread of the provider's beside it. Several queues of one domain, each on
   // its own lcore, want the provider's locks (FI_THREAD_SAFE).
   hints->domain_attr->threading = FI_THREAD_SAFE;
@@ -83,7 +81,7 @@ void keep(const OfiApi& api, const Profile& profile, std::string_view provider, 
     const auto same = std::find_if(out->begin(), out->end(), [&](const Found& found) {
       return found.profile == &profile && std::strcmp(found.info->domain_attr->name, info->domain_attr->name) == 0;
     });
-    if (same != out->end() && rank_of(*same->info) <= rank_of(*info)) continue;
+    if (same != out->end() && rank_of(*same->info, profile) <= rank_of(*info, profile)) continue;
     InfoPtr copy(api.dupinfo(info), {&api});
     if (!copy) continue;
     if (same == out->end()) {
@@ -101,7 +99,7 @@ Status discover_row(const OfiApi& api, const Profile& profile, const DeviceUse& 
     if (!hints || hints->fabric_attr->prov_name == nullptr)
       return {Code::kNoMemory, "no memory for fi_getinfo's hints"};
     fi_info* list = nullptr;
-    const int ret = api.getinfo(api_version(api), nullptr, nullptr, 0, hints.get(), &list);
+    const int ret = api.getinfo(api_version(api, profile.api), nullptr, nullptr, 0, hints.get(), &list);
     const InfoPtr owned(list, {&api});
     if (ret == -FI_ENODATA) continue;  // not present here
     if (ret != 0) return status_of(api, "fi_getinfo", provider, ret);
@@ -110,35 +108,57 @@ Status discover_row(const OfiApi& api, const Profile& profile, const DeviceUse& 
   return Code::kOk;
 }
 
+std::string version_of(const OfiApi& api) {
+  const uint32_t version = api.version();
+  return "libfabric " + std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version));
+}
+
+/// All rows, or until the best that @p automatic may take. A row that fails is no reason to do without the others.
+Status discover_rows(const OfiApi& api, bool automatic, const DeviceUse& use, std::vector<Found>* out,
+                     std::vector<Missing>* missing) {
+  Status first;
+  for (const Profile& profile : profiles()) {
+    std::string why;
+    if (automatic && !profile.auto_pick) {
+      why = "is taken only when it is asked for";
+    } else if (automatic && !out->empty()) {
+      why = std::string(out->front().profile->name) + " comes first";
+    } else {
+      const size_t before = out->size();
+      const Status status = discover_row(api, profile, use, out);
+      if (!status.ok() && first.ok()) first = status;
+      if (out->size() == before) why = status.ok() ? version_of(api) + " lists no device of it here" : status.text();
+    }
+    if (!why.empty() && missing != nullptr) missing->push_back({&profile, why});
+  }
+  return out->empty() ? first : Status{};
+}
+
 }  // namespace
 
-Status discover(const OfiApi& api, std::string_view provider, const DeviceUse& use, std::vector<Found>* out) {
+Status discover(const OfiApi& api, std::string_view provider, const DeviceUse& use, std::vector<Found>* out,
+                std::vector<Missing>* missing) {
   const bool automatic = provider == "auto";
   const Profile* wanted = automatic || provider.empty() ? nullptr : find_profile(provider);
   if (wanted == nullptr && !automatic && !provider.empty())
     return {Code::kBadArgument,
             "provider '" + std::string(provider) + "' is not known; known: auto, " + profile_names()};
-  for (const Profile& profile : profiles()) {
-    if (wanted != nullptr ? &profile != wanted : automatic && !profile.auto_pick) continue;
-    if (Status status = discover_row(api, profile, use, out); !status.ok()) return status;
-    if (automatic && !out->empty()) break;
-  }
-  if (!out->empty()) return Code::kOk;
-  const uint32_t version = api.version();
-  return {Code::kNotFound, "libfabric " + std::to_string(FI_MAJOR(version)) + "." + std::to_string(FI_MINOR(version)) +
-                               " has no device for provider '" + std::string(provider) + "'" +
-                               (use.rma ? " with one-sided operations" : "") + " here; asked for: " +
-                               (wanted != nullptr ? std::string(wanted->name) : profile_names())};
+  const Status status =
+      wanted != nullptr ? discover_row(api, *wanted, use, out) : discover_rows(api, automatic, use, out, missing);
+  if (!status.ok() || !out->empty()) return status;
+  return {Code::kNotFound,
+          version_of(api) + " has no device for provider '" + std::string(provider) + "'" +
+              (use.rma ? " with one-sided operations" : "") + (use.device_memory ? " on device memory" : "") +
+              " here; asked for: " + (wanted != nullptr ? std::string(wanted->name) : profile_names())};
 }
 
-DeviceInfo describe(const Found& found) {
+DeviceInfo describe(const Found& found, const std::string& sys) {
   const fi_info& info = *found.info;
   DeviceInfo out;
   out.name = info.domain_attr->name;
   out.provider = info.fabric_attr->prov_name;
   out.address = address_of(info);
   out.loopback = is_loopback(info);
-  out.numa_node = numa_node_of(info.domain_attr->name);
   if (info.nic != nullptr && info.nic->bus_attr != nullptr && info.nic->bus_attr->bus_type == FI_BUS_PCI) {
     const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
     char text[32];
@@ -146,6 +166,10 @@ DeviceInfo describe(const Found& found) {
     out.pci = text;
   }
   if (info.nic != nullptr && info.nic->link_attr != nullptr) out.bits_per_s = info.nic->link_attr->speed;
+  const Place place = read_place(sys, device_of(*found.profile, out.name), out.pci);
+  out.numa_node = place.numa_node;
+  if (out.pci.empty()) out.pci = place.pci;
+  if (out.bits_per_s == 0) out.bits_per_s = place.bits_per_s;
   return out;
 }
 

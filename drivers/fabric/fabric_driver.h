@@ -22,6 +22,7 @@ class FabricDriver final : public Driver {
 
   std::string_view name() const noexcept override { return "fabric"; }
   Status probe(std::string_view provider, std::vector<DeviceInfo>* out) override;
+  Status list(std::string_view provider, std::vector<DeviceInfo>* out) override;
   Status open(const DeviceInfo& info, const DeviceUse& use, std::unique_ptr<Device>* out) override;
 
  private:

@@ -36,7 +36,7 @@ bool resolve(void* library, const char* name, const char* version, Fn* out, std:
 }
 
 void load(Loaded* loaded) {
-  set_provider_variables();
+  set_provider_variables(false);
   void* library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     const char* why = dlerror();
@@ -46,6 +46,7 @@ void load(Loaded* loaded) {
   }
   std::string missing;
   OfiApi& api = loaded->api;
+  api.verbs_max_region = ask_verbs_max_region;
   constexpr const char* kInfo = info_symbol_version();
   const bool all = resolve(library, "fi_getinfo", kInfo, &api.getinfo, &missing) &&
                    resolve(library, "fi_freeinfo", kInfo, &api.freeinfo, &missing) &&
@@ -61,9 +62,10 @@ void load(Loaded* loaded) {
 
 }  // namespace
 
-void set_provider_variables() {
+void set_provider_variables(bool gpu) {
   for (const Profile& row : profiles())
-    if (!row.variable.empty()) (void)setenv(std::string(row.variable).c_str(), std::string(row.value).c_str(), 0);
+    if (!row.variable.empty() && !(gpu && row.variable_without_gpu))
+      (void)setenv(std::string(row.variable).c_str(), std::string(row.value).c_str(), 0);
 }
 
 Status load_ofi(const OfiApi** out) {
@@ -74,6 +76,8 @@ Status load_ofi(const OfiApi** out) {
   return loaded.status;
 }
 
-uint32_t api_version(const OfiApi& api) noexcept { return std::min(api.version(), kHeaders); }
+uint32_t api_version(const OfiApi& api, uint32_t wanted) noexcept {
+  return std::min(api.version(), std::max(kHeaders, wanted));
+}
 
 }  // namespace sluice::fabric

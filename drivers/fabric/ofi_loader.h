@@ -1,9 +1,9 @@
 /// @file ofi_loader.h
-/// libfabric as loaded at run time: the six entry points from which everything else hangs.
+/// libfabric as loaded at run time: the entry points from which everything else hangs.
 ///
 /// Model    The library is opened with dlopen at the first probe, so that a program runs without it. Every other
-///          call of libfabric goes through the tables inside the objects that these six make; a test hands the driver
-///          six of its own.
+///          call of libfabric goes through the tables inside the objects that these make; a test hands the driver its
+///          own. The seventh asks libibverbs, which knows of a device what libfabric does not tell.
 /// Threads  load_ofi: any; it loads once, and first sets the environment variables of the profile table that are not
 ///          set (no other thread may change the environment meanwhile). The table is constant.
 /// Memory   The library stays loaded: its providers leave threads and exit handlers behind.
@@ -29,17 +29,23 @@ struct OfiApi {
   int (*fabric)(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
   uint32_t (*version)();
   const char* (*strerror)(int errnum);
+  /// The largest region of the RDMA device @p name; 0: not known.
+  uint64_t (*verbs_max_region)(const char* name);
 };
 
 /// Load the library, once. @return kUnsupported with the reason.
 Status load_ofi(const OfiApi** out);
 
 /// Providers take some settings from the environment only, once, when they are loaded: set those of the profile table
-/// that the user has not set. Part of load_ofi.
-void set_provider_variables();
+/// that the user has not set. @p gpu: device memory can be registered here. Part of load_ofi.
+void set_provider_variables(bool gpu);
 
-/// The API version to ask for: what the library has, at most what our headers know.
-uint32_t api_version(const OfiApi& api) noexcept;
+/// The API version to ask for: what the library has, at most what our headers know or @p wanted. Structures have the
+/// layout of the symbols that we load, whatever version is asked for.
+uint32_t api_version(const OfiApi& api, uint32_t wanted) noexcept;
+
+/// Ask libibverbs, where it is installed. @return 0 when it does not know the device.
+uint64_t ask_verbs_max_region(const char* name);
 
 struct InfoDeleter {
   const OfiApi* api;

@@ -67,7 +67,8 @@ Status FabricQueue::open_objects() {
   if (Status status = bind(&av->fid, 0, "address table"); !status.ok()) return status;
   if (Status status = bind(&cq->fid, FI_TRANSMIT | FI_RECV, "completion queue"); !status.ok()) return status;
   ret = fi_enable(ep);
-  return status_of(device_.api(), "fi_enable", device_.subject(), ret);
+  if (ret != 0) return status_of(device_.api(), "fi_enable", device_.subject(), ret);
+  return device_.queue_opened(ep);
 }
 
 Status FabricQueue::bind(fid* object, uint64_t flags, const char* what) {
@@ -232,13 +233,13 @@ bool FabricQueue::busy() const noexcept {
 
 void FabricQueue::shutdown() noexcept {
   if (!ep_) return;
-  if (device_.profile().leave_busy) {
-    settle();
-    if (busy()) {
-      (void)ep_.release();
-      (void)cq_.release();
-      (void)av_.release();
-    }
+  const bool may_stay = device_.profile().leave_busy;
+  if (may_stay) settle();
+  device_.queue_closing(ep_.get());
+  if (may_stay && busy()) {
+    (void)ep_.release();
+    (void)cq_.release();
+    (void)av_.release();
   }
   ep_.reset();
 }

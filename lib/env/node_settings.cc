@@ -22,7 +22,8 @@ constexpr Setting kRows[] = {
 
     {"transport", kChoice, "fabric_twosided", "Transport", "Protocol and driver", "", 0, 0,
      "loop_twosided|fabric_twosided"},
-    {"provider", kChoice, "auto", "Transport", "libfabric's provider", "", 0, 0, "auto|tcp;ofi_rxm|net|tcp|shm"},
+    {"provider", kChoice, "auto", "Transport", "libfabric's provider; auto: the best that is here", "", 0, 0,
+     "auto|efa|cxi|tcp;ofi_rxm|net|tcp|shm"},
     {"device", kString, "", "Transport", "Device by name; empty: the first that fits", "NAME"},
     {"verify-crc", kBool, "false", "Transport", "CRC32C over each message's payload"},
 

@@ -3,12 +3,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 
 #include "base/bytes.h"
 #include "base/meminfo.h"
+#include "mem/page_size.h"
 
 namespace sluice {
 namespace {
@@ -120,6 +122,29 @@ bool Region::contains(const void* addr, uint64_t length) const noexcept {
   const auto at = reinterpret_cast<uintptr_t>(addr);
   const auto from = reinterpret_cast<uintptr_t>(base_);
   return at >= from && range_ok(at - from, length, bytes_);
+}
+
+uint64_t Region::page_bytes() const {
+  if (kind_ == RegionKind::kHuge) return kHugeBytes;
+  if (kind_ == RegionKind::kImported) return page_bytes_of(base_, bytes_);
+  return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+uint64_t largest_chunk(const Region& region, uint64_t max_region_bytes, uint64_t page_entries) {
+  uint64_t most = region.bytes();
+  if (max_region_bytes != 0) most = std::min(most, max_region_bytes);
+  if (region.chunk_bytes() != 0) most = std::min(most, region.chunk_bytes());
+  uint64_t page = 0;
+  if (page_entries != 0) {
+    page = region.page_bytes();
+    // A region that does not begin on a page has one more.
+    const bool aligned = reinterpret_cast<uintptr_t>(region.base()) % page == 0;
+    const uint64_t pages = std::max<uint64_t>(1, page_entries - (aligned || page_entries == 1 ? 0 : 1));
+    if (pages <= UINT64_MAX / page) most = std::min(most, pages * page);
+  }
+  if (most == region.bytes()) return most;
+  if (page == 0) page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return most > page ? most / page * page : most;
 }
 
 std::vector<ChunkKey>& Region::keys(uint16_t device) {

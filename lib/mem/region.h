@@ -48,6 +48,11 @@ class Region {
   std::byte* base() const noexcept { return base_; }
   uint64_t bytes() const noexcept { return bytes_; }
   RegionKind kind() const noexcept { return kind_; }
+  /// The page size of the memory; of imported memory the kernel is asked, each time.
+  uint64_t page_bytes() const;
+  /// Chunks of registrations from now on are no larger than this: one grid for all devices. 0: each device's own.
+  void set_chunk_bytes(uint64_t bytes) noexcept { chunk_bytes_ = bytes; }
+  uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
   /// Whether [addr, addr + length) lies inside, without overflow.
   bool contains(const void* addr, uint64_t length) const noexcept;
 
@@ -60,8 +65,13 @@ class Region {
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;         // as asked for
   uint64_t mapped_bytes_ = 0;  // as mapped
+  uint64_t chunk_bytes_ = 0;
   RegionKind kind_ = RegionKind::kPlain;
   std::vector<std::vector<ChunkKey>> keys_;
 };
+
+/// How large a chunk of @p region may be on a device that takes regions of at most @p max_region_bytes and maps at most
+/// @p page_entries pages (0: no such limit), within the region's own grid: a multiple of the page size, or all of it.
+uint64_t largest_chunk(const Region& region, uint64_t max_region_bytes, uint64_t page_entries);
 
 }  // namespace sluice

@@ -38,11 +38,15 @@ struct DeviceInfo {
   int numa_node = -1;
   uint64_t bits_per_s = 0;  ///< 0: unknown.
   bool loopback = false;
+  std::string left_out = {};  ///< Of list(): why probe() does not offer it; empty: it does.
 };
 
 /// What a device is opened for.
 struct DeviceUse {
-  bool rma = false;  ///< One-sided operations too, in both directions.
+  bool rma = false;            ///< One-sided operations too, in both directions.
+  bool device_memory = false;  ///< Regions of kind kDevice too.
+  uint64_t max_region_bytes =
+      0;  ///< Chunks of regions no larger than this, below the device's own cap; 0: the device's.
 };
 
 /// What an opened device really gives.
@@ -51,9 +55,12 @@ struct DeviceCaps {
   uint32_t rx_depth = 0;  ///< Receives outstanding per queue.
   uint64_t max_msg_bytes = 0;
   uint64_t max_region_bytes = 0;  ///< 0: no cap.
+  uint64_t page_entries = 0;      ///< Pages that the device can map, of all regions together; 0: no known limit.
   uint32_t inject_bytes = 0;
-  uint32_t sge = 1;  ///< Local pieces per op (1 or 2 are used).
-  bool rma = false;  ///< As DeviceUse asked for: OpKind kWrite and kRead work.
+  uint32_t sge = 1;            ///< Local pieces per op (1 or 2 are used).
+  bool rma = false;            ///< As DeviceUse asked for: OpKind kWrite and kRead work.
+  bool device_memory = false;  ///< As DeviceUse asked for.
+  bool one_target = false;     ///< Memory is reached through the first queue opened only: peers connect to that one.
   bool ordered = false;
   bool delivery_complete = false;  ///< A kWrite completes once its bytes are in the peer's memory. Else it may complete
                                    ///< before, and a kRead posted behind it on its path completes after that.
@@ -173,6 +180,9 @@ class Driver {
   /// there is; empty: all.
   /// @return kUnsupported with the reason when the driver cannot work here, kNotFound when it finds none.
   virtual Status probe(std::string_view provider, std::vector<DeviceInfo>* out) = 0;
+  /// All that exists, for people: what probe() offers, then what it leaves out, with the reason. An entry without a
+  /// name is a provider that has no device here.
+  virtual Status list(std::string_view provider, std::vector<DeviceInfo>* out) { return probe(provider, out); }
   /// @return kNotFound, kUnsupported when it cannot be used as @p use asks.
   virtual Status open(const DeviceInfo& info, const DeviceUse& use, std::unique_ptr<Device>* out) = 0;
 };

@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <map>
+#include <utility>
 
 #include "fabric/blob.h"
 #include "fabric/errors.h"
@@ -35,11 +37,17 @@ TEST_F(Probe, MissingLibraryNamesThePackage) {
 // What a provider reads from the environment only: the table's value, unless the user chose one.
 TEST(Environment, IsSetForProvidersAndLeavesTheUsersValues) {
   unsetenv("FI_OFI_RXM_MSG_RX_SIZE");
-  set_provider_variables();
+  set_provider_variables(false);
   EXPECT_STREQ(getenv("FI_OFI_RXM_MSG_RX_SIZE"), "32");
   setenv("FI_OFI_RXM_MSG_RX_SIZE", "77", 1);
-  set_provider_variables();
+  set_provider_variables(false);
   EXPECT_STREQ(getenv("FI_OFI_RXM_MSG_RX_SIZE"), "77");
+  unsetenv("FI_HMEM");
+  set_provider_variables(true);
+  EXPECT_EQ(getenv("FI_HMEM"), nullptr);
+  set_provider_variables(false);
+  EXPECT_STREQ(getenv("FI_HMEM"), "system");
+  unsetenv("FI_HMEM");
 }
 
 TEST_F(Probe, ListsADomainOnceByItsBestAddress) {
@@ -96,6 +104,43 @@ TEST_F(Probe, AutoTakesTheBestAndNeverShm) {
   EXPECT_EQ(status_.code(), Code::kNotFound);
 }
 
+TEST_F(Probe, AutoSaysWhyNotTheOthers) {
+  std::vector<DeviceInfo> infos;
+  fake().list = {
+      {.provider = "net"}, {.provider = "shm", .domain = "shm"}, {}, {.domain = "lo", .address = "127.0.0.1"}};
+  ASSERT_TRUE(driver_.list("auto", &infos).ok());
+  std::map<std::string, std::string> why;
+  for (const DeviceInfo& info : infos) why[info.provider + " " + info.name] = info.left_out;
+  ASSERT_EQ(infos.front().provider, "tcp;ofi_rxm");
+  EXPECT_EQ(why.at("tcp;ofi_rxm eth0"), "");
+  EXPECT_NE(why.at("tcp;ofi_rxm lo").find("loopback"), std::string::npos);
+  EXPECT_NE(why.at("net eth0").find("tcp;ofi_rxm"), std::string::npos);
+  EXPECT_NE(why.at("shm shm").find("--provider shm"), std::string::npos);
+  EXPECT_NE(why.at("efa ").find("libfabric 1.17"), std::string::npos);
+  EXPECT_EQ(why.size(), 6u);
+  fake().list.clear();
+  probe("auto");
+  EXPECT_NE(status_.text().find("shm: is taken only when"), std::string::npos) << status_.text();
+}
+
+// libfabric 2 lists a domain under efa and efa-direct, and with keys of both kinds.
+TEST_F(Probe, ADomainOfSeveralFabricsIsTakenFromTheOneThatTheTableNames) {
+  fake().version = FI_VERSION(2, 1);
+  fake().list = {{.provider = "efa", .domain = "rdmap1s0-rdm", .tx_size = 1, .fabric = "efa-direct"},
+                 {.provider = "efa", .domain = "rdmap1s0-rdm", .tx_size = 2, .fabric = "efa", .key_size = 16},
+                 {.provider = "efa", .domain = "rdmap1s0-rdm", .tx_size = 3, .fabric = "efa"},
+                 {.provider = "efa", .domain = "rdmap2s0-rdm", .fabric = "efa-direct"}};
+  EXPECT_EQ(probe("efa").size(), 2u);
+  EXPECT_EQ(fake().asked_version, FI_VERSION(1, 18));
+  std::unique_ptr<Device> device;
+  DeviceInfo wanted;
+  wanted.name = "rdmap1s0";  // the device's name will do
+  wanted.provider = "efa";
+  ASSERT_TRUE(driver_.open(wanted, {}, &device).ok());
+  EXPECT_EQ(device->caps().tx_depth, 3u);
+  EXPECT_EQ(device->info().name, "rdmap1s0-rdm");
+}
+
 TEST_F(Probe, UnknownProviderIsRefusedWithTheKnownOnes) {
   probe("verbs");
   EXPECT_EQ(status_.code(), Code::kBadArgument);
@@ -124,8 +169,16 @@ TEST_F(Probe, OpenRefusesWhatItCannotHonour) {
   DeviceInfo wanted;
   wanted.name = "eth0";
   wanted.provider = "tcp;ofi_rxm";
-  fake().list = {{.mr_mode = FI_MR_ENDPOINT}};
-  EXPECT_EQ(driver_.open(wanted, {}, &device).code(), Code::kUnsupported);
+  for (const auto& [bit, name] : {std::pair{FI_MR_RAW, "FI_MR_RAW"},
+                                  {FI_MR_MMU_NOTIFY, "FI_MR_MMU_NOTIFY"},
+                                  {FI_MR_RMA_EVENT, "FI_MR_RMA_EVENT"}}) {
+    fake().list = {{.mr_mode = bit}};
+    const Status refused = driver_.open(wanted, {}, &device);
+    EXPECT_EQ(refused.code(), Code::kUnsupported);
+    EXPECT_NE(refused.text().find(name), std::string::npos) << refused.text();
+  }
+  fake().list = {{.key_size = 16}};
+  EXPECT_NE(driver_.open(wanted, {}, &device).text().find("keys of 16 bytes"), std::string::npos);
   fake().list = {{.threading = FI_THREAD_DOMAIN}};
   EXPECT_EQ(driver_.open(wanted, {}, &device).code(), Code::kUnsupported);
   fake().list = {{.domain = "eth9"}};

@@ -20,6 +20,9 @@ struct Whole {
   fi_ep_attr ep{};
   fi_domain_attr domain{};
   fi_fabric_attr fabric{};
+  fid_nic nic{};
+  fi_bus_attr bus{};
+  fi_link_attr link{};
 };
 
 fi_info* new_info() {
@@ -55,11 +58,22 @@ fi_info* canned(const FakeInfo& from) {
   info->tx_attr->size = from.tx_size;
   info->tx_attr->iov_limit = 4;
   info->rx_attr->size = from.rx_size;
-  info->ep_attr->max_msg_size = 1 << 20;
+  info->tx_attr->inject_size = from.inject;
+  info->ep_attr->max_msg_size = from.max_msg;
+  info->domain_attr->mr_key_size = from.key_size;
+  info->fabric_attr->name = strdup(from.fabric.c_str());
   info->domain_attr->name = strdup(from.domain.c_str());
   info->domain_attr->mr_mode = from.mr_mode;
   info->domain_attr->threading = from.threading;
   info->fabric_attr->prov_name = strdup(from.provider.c_str());
+  if (!from.pci) return info;
+  auto* whole = reinterpret_cast<Whole*>(info);
+  whole->bus.bus_type = FI_BUS_PCI;
+  whole->bus.attr.pci = {1, 0xc1, 0, 2};
+  whole->link.speed = 100'000'000'000;
+  whole->nic.bus_attr = &whole->bus;
+  whole->nic.link_attr = &whole->link;
+  info->nic = &whole->nic;
   return info;
 }
 
@@ -69,6 +83,7 @@ void freeinfo(fi_info* info) {
     std::free(info->src_addr);
     std::free(info->domain_attr->name);
     std::free(info->fabric_attr->prov_name);
+    std::free(info->fabric_attr->name);
     delete reinterpret_cast<Whole*>(info);  // info is its first member
     info = next;
   }
@@ -90,12 +105,18 @@ fi_info* dupinfo(const fi_info* from) {
   std::memcpy(info->src_addr, from->src_addr, from->src_addrlen);
   info->domain_attr->name = strdup(from->domain_attr->name);
   info->fabric_attr->prov_name = strdup(from->fabric_attr->prov_name);
+  info->fabric_attr->name = strdup(from->fabric_attr->name);
+  whole->nic.bus_attr = &whole->bus;
+  whole->nic.link_attr = &whole->link;
+  if (from->nic != nullptr) info->nic = &whole->nic;
   return info;
 }
 
 // Like libfabric 2, lists layered providers too when the plain one is asked for.
 int getinfo(uint32_t version, const char*, const char*, uint64_t, const fi_info* hints, fi_info** out) {
   state.asked_version = version;
+  state.asked_caps = hints->caps;
+  state.asked_mr_mode = hints->domain_attr->mr_mode;
   if (state.getinfo_ret != 0) return state.getinfo_ret;
   *out = nullptr;
   fi_info** tail = out;
@@ -110,6 +131,7 @@ int getinfo(uint32_t version, const char*, const char*, uint64_t, const fi_info*
 
 int close_any(fid*) { return 0; }
 int close_ep(fid*) {
+  for (const FakeRegion& one : state.regions) state.closed_before_its_regions |= one.bound && !one.closed;
   state.ep_open = false;
   return 0;
 }
@@ -208,6 +230,66 @@ int endpoint(fid_domain*, fi_info*, fid_ep** out, void*) {
   *out = &ep;
   return 0;
 }
+// A region's number is its context's; its key is only there when it could be used.
+struct RegionObject {
+  fid_mr mr{};
+  size_t number = 0;
+};
+std::deque<RegionObject> objects;
+
+FakeRegion& region_of(fid* object) { return state.regions[reinterpret_cast<RegionObject*>(object)->number]; }
+int close_region(fid* object) {
+  region_of(object).closed = true;
+  return state.close_region_ret;
+}
+int bind_region(fid* object, fid* to, uint64_t) {
+  if (state.bind_ret == 0) region_of(object).bound = to == &ep.fid;
+  return state.bind_ret;
+}
+int control_region(fid* object, int command, void*) {
+  FakeRegion& region = region_of(object);
+  if (command != FI_ENABLE) return -FI_ENOSYS;
+  state.enabled_unbound |= !region.bound || !state.ep_open;
+  region.enabled = true;
+  reinterpret_cast<RegionObject*>(object)->mr.key =
+      0xffff'0000'0000'0000 + reinterpret_cast<RegionObject*>(object)->number;
+  return 0;
+}
+fi_ops region_ops{sizeof(fi_ops), close_region, bind_region, control_region, nullptr, nullptr, nullptr};
+
+int regattr(fid*, const fi_mr_attr* attr, uint64_t, fid_mr** out) {
+  if (state.regions.size() == state.failing_region) return state.region_ret;
+  const FakeInfo& info = state.list.front();
+  FakeRegion region;
+  region.base = attr->mr_iov->iov_base;
+  region.bytes = attr->mr_iov->iov_len;
+  region.access = attr->access;
+  region.requested_key = attr->requested_key;
+  region.iface = attr->iface;
+  region.device = attr->device.cuda;
+  RegionObject& object = objects.emplace_back();
+  object.number = state.regions.size();
+  object.mr.fid.ops = &region_ops;
+  object.mr.mem_desc = &object;
+  object.mr.key = attr->requested_key;
+  if ((info.mr_mode & FI_MR_PROV_KEY) != 0) object.mr.key = 0xffff'0000'0000'0000 + object.number;
+  if ((info.mr_mode & FI_MR_ENDPOINT) != 0) object.mr.key = FI_KEY_NOTAVAIL;
+  state.regions.push_back(region);
+  *out = &object.mr;
+  return 0;
+}
+int reg(fid* from, const void* base, size_t bytes, uint64_t access, uint64_t, uint64_t key, uint64_t, fid_mr** out,
+        void*) {
+  const iovec piece{const_cast<void*>(base), bytes};
+  fi_mr_attr attr{};
+  attr.mr_iov = &piece;
+  attr.iov_count = 1;
+  attr.access = access;
+  attr.requested_key = key;
+  return regattr(from, &attr, 0, out);
+}
+fi_ops_mr mr_ops{};
+
 fi_ops_domain domain_ops{};
 fid_domain domain{};
 int open_domain(fid_fabric*, fi_info*, fid_domain** out, void*) {
@@ -216,6 +298,9 @@ int open_domain(fid_fabric*, fi_info*, fid_domain** out, void*) {
   domain_ops.endpoint = endpoint;
   domain.fid.ops = &plain_ops;
   domain.ops = &domain_ops;
+  mr_ops.reg = reg;
+  mr_ops.regattr = regattr;
+  domain.mr = &mr_ops;
   *out = &domain;
   return 0;
 }
@@ -231,14 +316,21 @@ int open_fabric(fi_fabric_attr*, fid_fabric** out, void*) {
 
 uint32_t version() { return state.version; }
 const char* error_text(int) { return "fake words"; }
+uint64_t verbs_max_region(const char* device) {
+  state.asked_device = device;
+  return state.max_region;
+}
 
 }  // namespace
 
 FakeOfi& fake() { return state; }
-void reset_fake() { state = FakeOfi{}; }
+void reset_fake() {
+  state = FakeOfi{};
+  objects.clear();
+}
 
 Status load_fake(const OfiApi** out) {
-  static const OfiApi api{getinfo, freeinfo, dupinfo, open_fabric, version, error_text};
+  static const OfiApi api{getinfo, freeinfo, dupinfo, open_fabric, version, error_text, verbs_max_region};
   if (state.missing) return {Code::kUnsupported, "install the package libfabric1"};
   *out = &api;
   return Code::kOk;

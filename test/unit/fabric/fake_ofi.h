@@ -1,5 +1,5 @@
 /// @file fake_ofi.h
-/// libfabric without a fabric: the six entry points over canned fi_info values and objects that do as they are told.
+/// libfabric without a fabric: the entry points over canned fi_info values and objects that do as they are told.
 ///
 /// Model    One global state, reset by each test. Sends and receives are kept until a test completes them.
 /// Threads  One.
@@ -29,12 +29,29 @@ struct FakeInfo {
   uint64_t mode = 0;
   int mr_mode = 0;
   fi_threading threading = FI_THREAD_SAFE;
+  std::string fabric = "fabric0";
+  size_t key_size = 8;
+  size_t max_msg = 1 << 20;
+  size_t inject = 64;
+  bool pci = false;  // 0001:c1:00.2, at 100 Gbit/s
+};
+
+/// One registration: what the driver asked for, and what became of it.
+struct FakeRegion {
+  const void* base = nullptr;
+  size_t bytes = 0;
+  uint64_t access = 0, requested_key = 0;
+  fi_hmem_iface iface = FI_HMEM_SYSTEM;
+  int device = 0;
+  bool bound = false, enabled = false, closed = false;
 };
 
 struct FakeOfi {
   std::vector<FakeInfo> list;
   uint32_t version = FI_VERSION(1, 17);
   uint32_t asked_version = 0;
+  uint64_t asked_caps = 0;
+  int asked_mr_mode = 0;
   int getinfo_ret = 0;
   size_t cq_size = 0;  // what fi_cq_open answers; 0: leaves it as asked
   int64_t send_ret = 0;
@@ -48,6 +65,15 @@ struct FakeOfi {
   bool ep_open = false;
   bool removed_after_ep = false;
   bool missing = false;
+  std::vector<FakeRegion> regions;   // in the order in which they were made
+  size_t failing_region = SIZE_MAX;  // the one that is refused
+  int region_ret = -FI_ENOMEM;       // with what
+  int bind_ret = 0;
+  int close_region_ret = 0;
+  uint64_t max_region = 0;   // what libibverbs says
+  std::string asked_device;  // of what
+  bool closed_before_its_regions = false;
+  bool enabled_unbound = false;
 };
 
 FakeOfi& fake();

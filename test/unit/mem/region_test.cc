@@ -4,9 +4,12 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "base/meminfo.h"
+#include "mem/page_size.h"
 
 namespace sluice {
 namespace {
@@ -97,6 +100,47 @@ TEST(Region, ImportedMemoryOutlivesItsRegion) {
   EXPECT_FALSE(region->contains(memory - 1, 1));
   region.reset();
   EXPECT_STREQ(memory, "kept");
+}
+
+TEST(Region, ChunksAreNoLargerThanADeviceTakes) {
+  constexpr uint64_t kPage = 4096;
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::create(RegionKind::kPlain, 100 * kPage + 7, &region).ok());
+  EXPECT_EQ(region->page_bytes(), kPage);
+  EXPECT_EQ(largest_chunk(*region, 0, 0), region->bytes());
+  EXPECT_EQ(largest_chunk(*region, region->bytes(), 0), region->bytes());
+  EXPECT_EQ(largest_chunk(*region, 10 * kPage + 5, 0), 10 * kPage);
+  EXPECT_EQ(largest_chunk(*region, 1000, 0), 1000u);
+  EXPECT_EQ(largest_chunk(*region, 50 * kPage, 20), 20 * kPage);
+  EXPECT_EQ(largest_chunk(*region, 5 * kPage, 20), 5 * kPage);
+  EXPECT_EQ(largest_chunk(*region, 0, 1'000'000), region->bytes());
+  EXPECT_EQ(largest_chunk(*region, 0, UINT64_MAX), region->bytes());
+  region->set_chunk_bytes(3 * kPage);
+  EXPECT_EQ(largest_chunk(*region, 5 * kPage, 20), 3 * kPage);
+  // One that begins inside a page touches one page more.
+  std::unique_ptr<Region> inner;
+  ASSERT_TRUE(Region::import(region->base() + 100, 50 * kPage, &inner).ok());
+  EXPECT_EQ(largest_chunk(*inner, 0, 20), 19 * kPage);
+}
+
+TEST(Region, ThePageSizeIsTheKernelsWord) {
+  const std::string smaps =
+      "00010000-00020000 rw-p 00000000 00:00 0 \nSize: 64 kB\nKernelPageSize:        4 kB\n"
+      "00200000-00600000 rw-p 00000000 00:0f 1 /dev/hugepages/x\xff\xfe\nKernelPageSize:     2048 kB\nfoo-bar\n"
+      "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\nKernelPageSize: 64 kB\n";
+  const auto page = [&](uint64_t addr, uint64_t bytes) {
+    std::istringstream text(smaps);
+    return parse_page_bytes(text, addr, bytes);
+  };
+  EXPECT_EQ(page(0x200000, 0x400000), 2u << 20);
+  EXPECT_EQ(page(0x5fffff, 1), 2u << 20);
+  EXPECT_EQ(page(0x1ffff, 0x200000), 4096u) << "the smaller of two";
+  EXPECT_EQ(page(0x20000, 1), 0u);
+  EXPECT_EQ(page(0xffffffffff600000, 0x1000), 65536u);
+  std::istringstream nothing("KernelPageSize:\nKernelPageSize: x kB\n");
+  EXPECT_EQ(parse_page_bytes(nothing, 0, 1), 0u);
+  char here = 0;
+  EXPECT_EQ(page_bytes_of(&here, 1), 4096u);
 }
 
 TEST(Region, KeysAreKeptPerDevice) {
