@@ -15,7 +15,7 @@
 namespace sluice::bench {
 namespace {
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kReadyTime{20}, kStopTime{5};
+constexpr std::chrono::seconds kReadyTime{20}, kStopTime{5}, kEndTime{2};
 constexpr std::chrono::milliseconds kNap{2};
 
 Status failed(const char* what) { return {Code::kSystemError, std::string(what) + ": " + std::strerror(errno)}; }
@@ -55,7 +55,7 @@ Status Child::ready(std::string* address) {
     const ssize_t n = ::read(out_, text, sizeof text);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      (void)reap(true);
+      (void)reap(kStopTime);
       return {Code::kSystemError, "the target did not start: " + ended()};
     }
     line.append(text, static_cast<size_t>(n));
@@ -66,19 +66,19 @@ Status Child::ready(std::string* address) {
   return Code::kOk;
 }
 
-bool Child::reap(bool block) {
+bool Child::reap(std::chrono::milliseconds patience) {
   if (pid_ <= 0 || reaped_) return reaped_;
-  const auto until = Clock::now() + kStopTime;
+  const auto until = Clock::now() + patience;
   while (true) {
     const pid_t got = ::waitpid(pid_, &wait_status_, WNOHANG);
     reaped_ = got == pid_ || (got < 0 && errno == ECHILD);
-    if (reaped_ || !block || Clock::now() > until) return reaped_;
+    if (reaped_ || Clock::now() >= until) return reaped_;
     std::this_thread::sleep_for(kNap);
   }
 }
 
 std::string Child::ended() {
-  if (!reap(false)) return {};
+  if (!reap(kEndTime)) return {};
   if (WIFSIGNALED(wait_status_))
     return "the target was killed by signal " + std::to_string(WTERMSIG(wait_status_)) + " (" +
            ::strsignal(WTERMSIG(wait_status_)) + ")";
@@ -87,10 +87,10 @@ std::string Child::ended() {
 
 Status Child::stop() {
   if (pid_ <= 0) return Code::kOk;
-  const bool early = reap(false);
+  const bool early = reap(std::chrono::milliseconds(0));
   if (!early) (void)::kill(pid_, SIGTERM);
   Status status;
-  if (!reap(true)) {
+  if (!reap(kStopTime)) {
     (void)::kill(pid_, SIGKILL);
     (void)::waitpid(pid_, &wait_status_, 0);
     reaped_ = true;

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -30,13 +31,14 @@ class Child {
   Status start(const std::vector<std::string>& words);
   /// Wait for its address.
   Status ready(std::string* address);
-  /// How it ended, when it did; else empty.
+  /// How it ended; empty when it still runs. Waits a little for one that is ending: its sockets close before the kernel
+  /// tells its end.
   std::string ended();
   /// @return what it said at its end.
   Status stop();
 
  private:
-  bool reap(bool block);
+  bool reap(std::chrono::milliseconds patience);
 
   pid_t pid_ = -1;
   int out_ = -1;

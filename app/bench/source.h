@@ -28,7 +28,7 @@ struct Setup {
   BenchOptions options;
   std::vector<std::string> eal_args;
   std::string target;                         ///< "host:port".
-  std::function<std::string()> target_ended;  ///< Why the child ended, when it did; else empty. May be null.
+  std::function<std::string()> target_ended;  ///< How the child ended; empty: it runs. May wait a little. May be null.
   std::function<void()> turn;                 ///< Turns the other node, when none has lcores; else null.
 };
 

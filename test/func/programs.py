@@ -249,6 +249,7 @@ def main():
         except (Wrong, ValueError, IndexError, KeyError, OSError) as wrong:
             failed += 1
             print(f'not ok {number} {name}\n# {wrong!r}', flush=True)
+            print(f'{name}: {wrong!r}', file=sys.stderr, flush=True)  # meson shows no comments of TAP
         print(f'# {time.monotonic() - began:.2f} s', flush=True)
     print(f'1..{number}')
     return failed != 0
