@@ -115,7 +115,7 @@ Status DataPlane::probe(const NodeSettings& settings, const Outside& outside, bo
   std::string_view name;
   if (Status s = driver_of(settings.transport, &name); !s.ok()) return s;
   Status s = outside.driver(name, driver);
-  if (s.ok()) s = (*driver)->probe(all && settings.provider == "auto" ? "" : settings.provider, found);
+  if (s.ok()) s = all ? (*driver)->list(settings.provider, found) : (*driver)->probe(settings.provider, found);
   return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
 }
 

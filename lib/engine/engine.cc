@@ -60,7 +60,14 @@ Status Engine::list_devices(const NodeSettings& settings, std::vector<DeviceEntr
   std::unique_ptr<Driver> driver;
   std::vector<DeviceInfo> found;
   if (Status s = DataPlane::probe(settings, Outside{}, true, &driver, &found); !s.ok()) return s;
-  for (const DeviceInfo& d : found) out->push_back({d.name, d.provider, d.address, d.numa_node, d.bits_per_s});
+  Machine machine;  // knows the place of some that their driver does not
+  (void)read_machine(&machine).ok();
+  for (const DeviceInfo& d : found) {
+    DeviceEntry entry{d.name, d.provider, d.address, d.numa_node, d.bits_per_s, d.pci, d.left_out};
+    for (const MachineDevice& known : machine.devices)
+      if (entry.numa_node < 0 && known.name == d.name) entry.numa_node = known.numa;
+    out->push_back(std::move(entry));
+  }
   return Code::kOk;
 }
 

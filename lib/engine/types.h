@@ -77,11 +77,13 @@ struct SegmentInfo {
   std::vector<uint64_t> buffer_bytes;
 };
 
-/// A device that a node could be opened on.
+/// A device that a node could be opened on, or that was left out.
 struct DeviceEntry {
-  std::string name, provider, address;
+  std::string name, provider, address;  ///< Without a name: a provider that has no device here.
   int numa_node = -1;
   uint64_t bits_per_s = 0;  ///< 0: unknown.
+  std::string pci;          ///< Empty: unknown.
+  std::string left_out;     ///< Why it is not taken unless it is asked for; empty: it is.
 };
 
 /// What is really in use.
