@@ -9,6 +9,8 @@ libdpdk-dev libnuma-dev libhwloc-dev libfabric-dev libfabric1
 nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libssl-dev libgtest-dev
 clang libclang-rt-dev clang-format clang-tidy
 valgrind strace iproute2 spin
+libibverbs-dev ibverbs-providers perftest
+qemu-system-x86 busybox-static kmod cpio xz-utils
 '
 if [ "${1:-}" = --list ]; then
   echo $packages
