@@ -1,6 +1,7 @@
 #include "base/meminfo.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -44,6 +45,12 @@ MemInfo read_meminfo() noexcept {
     used += static_cast<size_t>(got);
   ::close(fd);
   return parse_meminfo({text.data(), used});
+}
+
+uint64_t memlock_bytes() noexcept {
+  rlimit limit{};
+  const bool limited = ::geteuid() != 0 && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited ? limit.rlim_cur : UINT64_MAX;
 }
 
 }  // namespace sluice

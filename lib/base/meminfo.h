@@ -23,4 +23,7 @@ struct MemInfo {
 MemInfo parse_meminfo(std::string_view text) noexcept;
 MemInfo read_meminfo() noexcept;
 
+/// RLIMIT_MEMLOCK; UINT64_MAX: no limit, or the right to pass it.
+uint64_t memlock_bytes() noexcept;
+
 }  // namespace sluice

@@ -1,7 +1,6 @@
 #include "env/eal_args.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,9 +109,7 @@ EalFacts read_eal_facts() {
     facts.allowed_cpus.push_back(0);
   }
   facts.memory = read_meminfo();
-  rlimit limit{};
-  if (::geteuid() != 0 && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    facts.memlock_bytes = limit.rlim_cur;
+  facts.memlock_bytes = memlock_bytes();
   return facts;
 }
 
