@@ -1,5 +1,7 @@
 #include "device.h"
 
+#include <sys/uio.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -44,8 +46,8 @@ uint64_t FabricDevice::new_key() const noexcept {
 }
 
 Status FabricDevice::failed(const Region& region, uint64_t bytes, int ret) const {
-  const std::string call =
-      "registering " + std::to_string(bytes) + " bytes of " + std::to_string(region.bytes()) + " bytes";
+  std::string call = "registering " + std::to_string(bytes) + " bytes of " + std::to_string(region.bytes()) + " bytes";
+  if (region.kind() == RegionKind::kDevice) call += " of GPU " + std::to_string(region.device());
   return status_of(api_, call, subject(), ret);
 }
 
@@ -57,9 +59,21 @@ Status FabricDevice::make_region(const Region& region, bool remote, ChunkKey* ke
   if (remote) access |= FI_REMOTE_READ | FI_REMOTE_WRITE;
   fid_mr* mr = nullptr;
   int ret = -FI_ENOKEY;
-  for (int i = 0; i < kTries && ret == -FI_ENOKEY; ++i)
-    ret = fi_mr_reg(domain_.get(), region.base() + key->offset, key->length, access, 0, new_key(), 0, &mr, nullptr);
-  if (ret != 0) return failed(region, key->length, ret);
+  const iovec piece{region.base() + key->offset, key->length};
+  fi_mr_attr attr{};
+  attr.mr_iov = &piece;
+  attr.iov_count = 1;
+  attr.access = access;
+  attr.iface = region.kind() == RegionKind::kDevice ? FI_HMEM_CUDA : FI_HMEM_SYSTEM;
+  if (region.kind() == RegionKind::kDevice) attr.device.cuda = region.device();
+  const Status status = region.in_context([&]() -> Status {
+    for (int i = 0; i < kTries && ret == -FI_ENOKEY; ++i) {
+      attr.requested_key = new_key();
+      ret = fi_mr_regattr(domain_.get(), &attr, 0, &mr);
+    }
+    return ret == 0 ? Status{} : failed(region, key->length, ret);
+  });
+  if (!status.ok()) return status;
   key->handle = mr;
   return Code::kOk;
 }
@@ -92,6 +106,8 @@ Status FabricDevice::reg(Region& region, uint16_t index, bool remote) {
   std::vector<ChunkKey>& keys = region.keys(index);
   if (!keys.empty()) return {Code::kExists, "region is registered on " + subject() + " already"};
   if (remote && !caps_.rma) return {Code::kUnsupported, subject() + " is opened for messages only, not remote access"};
+  if (region.kind() == RegionKind::kDevice && !caps_.device_memory)
+    return {Code::kUnsupported, subject() + " is not opened for device memory"};
   const uint64_t chunk = largest_chunk(region, caps_.max_region_bytes, caps_.page_entries);
   const bool needed = caps_.needs_local_reg || remote;
   for (uint64_t offset = 0; offset < region.bytes(); offset += chunk) {
@@ -112,8 +128,9 @@ Status FabricDevice::close_chunks(Region& region, uint16_t index) {
   Status first;
   for (ChunkKey& key : region.keys(index)) {
     if (key.handle == nullptr) continue;
-    const int ret = fi_close(&static_cast<fid_mr*>(key.handle)->fid);
-    if (ret != 0 && first.ok()) first = status_of(api_, "deregistering", subject(), ret);
+    const Status closed = region.in_context(
+        [&] { return status_of(api_, "deregistering", subject(), fi_close(&static_cast<fid_mr*>(key.handle)->fid)); });
+    if (!closed.ok() && first.ok()) first = closed;
     key.handle = nullptr;
   }
   return first;

@@ -93,6 +93,8 @@ void keep(const OfiApi& api, const Profile& profile, std::string_view provider, 
 }
 
 Status discover_row(const OfiApi& api, const Profile& profile, const DeviceUse& use, std::vector<Found>* out) {
+  if (use.device_memory && !profile.hmem)
+    return {Code::kUnsupported, "provider " + std::string(profile.name) + " does not take device memory"};
   for (std::string_view provider : {profile.name, profile.also}) {
     if (provider.empty()) continue;
     const InfoPtr hints = make_hints(api, profile, provider, use);

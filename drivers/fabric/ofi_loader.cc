@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "mem/device_memory.h"
 #include "profile.h"
 
 namespace sluice::fabric {
@@ -36,7 +37,7 @@ bool resolve(void* library, const char* name, const char* version, Fn* out, std:
 }
 
 void load(Loaded* loaded) {
-  set_provider_variables(false);
+  set_provider_variables(DeviceMemory::installed());
   void* library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     const char* why = dlerror();

@@ -10,12 +10,14 @@
 
 #include "base/bytes.h"
 #include "base/meminfo.h"
+#include "mem/device_memory.h"
 #include "mem/page_size.h"
 
 namespace sluice {
 namespace {
 constexpr uint64_t kHugeBytes = 2ull << 20;
-constexpr uint64_t kMaxBytes = 1ull << 46;  // half of what a process can map
+constexpr uint64_t kDevicePageBytes = 64 << 10;  // as GPUs map theirs for others
+constexpr uint64_t kMaxBytes = 1ull << 46;       // half of what a process can map
 constexpr int kHugeFlags = MAP_HUGETLB | (21 << MAP_HUGE_SHIFT);
 
 Status huge_shortage(uint64_t bytes) {
@@ -78,7 +80,7 @@ std::byte* map(uint64_t bytes, uint64_t page, int flags) noexcept {
 Status Region::create(RegionKind kind, uint64_t bytes, std::unique_ptr<Region>* out) {
   if (bytes == 0 || bytes > kMaxBytes)
     return {Code::kBadArgument, "a region of " + std::to_string(bytes) + " bytes: ask for 1 to 2^46 bytes"};
-  if (kind == RegionKind::kImported)
+  if (kind == RegionKind::kImported || kind == RegionKind::kDevice)
     return {Code::kBadArgument, "imported memory is wrapped with Region::import, not created"};
   std::unique_ptr<Region> region(new Region);
   region->bytes_ = bytes;
@@ -114,8 +116,23 @@ Status Region::import(void* base, uint64_t bytes, std::unique_ptr<Region>* out) 
   return Code::kOk;
 }
 
+Status Region::import_device(const DeviceMemory& memory, void* base, uint64_t bytes, std::unique_ptr<Region>* out) {
+  std::unique_ptr<Region> made;
+  if (Status s = import(base, bytes, &made); !s.ok()) return s;
+  if (Status s = memory.locate(base, bytes, &made->device_); !s.ok()) return s;
+  made->kind_ = RegionKind::kDevice;
+  made->device_memory_ = &memory;
+  *out = std::move(made);
+  return Code::kOk;
+}
+
+Status Region::in_context(const std::function<Status()>& work) const {
+  return device_memory_ == nullptr ? work() : device_memory_->in_context(device_, base_, work);
+}
+
 Region::~Region() {
-  if (kind_ != RegionKind::kImported && base_ != nullptr) ::munmap(base_, mapped_bytes_);
+  if (kind_ != RegionKind::kImported && kind_ != RegionKind::kDevice && base_ != nullptr)
+    ::munmap(base_, mapped_bytes_);
 }
 
 bool Region::contains(const void* addr, uint64_t length) const noexcept {
@@ -126,6 +143,7 @@ bool Region::contains(const void* addr, uint64_t length) const noexcept {
 
 uint64_t Region::page_bytes() const {
   if (kind_ == RegionKind::kHuge) return kHugeBytes;
+  if (kind_ == RegionKind::kDevice) return kDevicePageBytes;
   if (kind_ == RegionKind::kImported) return page_bytes_of(base_, bytes_);
   return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }

@@ -1,8 +1,9 @@
 /// @file region.h
 /// A span of memory and the keys that devices gave for it.
 ///
-/// Model    A region is hugepage memory, plain memory, or memory an application lent (imported). Each device that
-///          needs it gets its own registration, in chunks where the device caps a region's size. Keys are 64 bits.
+/// Model    A region is hugepage memory, plain memory, or memory an application lent, of the host or of a GPU. Each
+///          device that needs it gets its own registration, in chunks where the device caps a region's size. Keys are
+///          64 bits.
 /// Threads  Slow calls: the service thread, or before the data plane runs. Reads of a finished region: any lcore.
 /// Memory   Owns its mapping unless imported; unmaps in the destructor. Touches every page at creation, so that no
 ///          turn takes a page fault. Registrations must be gone before the memory goes.
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,11 +20,14 @@
 
 namespace sluice {
 
+class DeviceMemory;
+
 enum class RegionKind : uint8_t {
   kHuge,      ///< 2 MiB hugepages, or an error.
   kPlain,     ///< Small pages.
   kBest,      ///< Hugepages when there are enough of them, else small pages; the text of kind() says which.
   kImported,  ///< The application's; never unmapped here.
+  kDevice,    ///< The application's, on a GPU: no processor may touch it.
 };
 
 /// One device's registration of one chunk of a region.
@@ -41,6 +46,8 @@ class Region {
   static Status create(RegionKind kind, uint64_t bytes, std::unique_ptr<Region>* out);
   /// Wrap memory of the application's. @p base must stay mapped while the region lives. @return kBadArgument.
   static Status import(void* base, uint64_t bytes, std::unique_ptr<Region>* out);
+  /// Wrap memory of a GPU, which @p memory knows and outlives. @return kBadArgument when it is none.
+  static Status import_device(const DeviceMemory& memory, void* base, uint64_t bytes, std::unique_ptr<Region>* out);
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -48,6 +55,10 @@ class Region {
   std::byte* base() const noexcept { return base_; }
   uint64_t bytes() const noexcept { return bytes_; }
   RegionKind kind() const noexcept { return kind_; }
+  /// The GPU of a region of kind kDevice; else -1.
+  int device() const noexcept { return device_; }
+  /// Run @p work as calls about this memory must be run: of kind kDevice in its GPU's context. @return what it returns.
+  Status in_context(const std::function<Status()>& work) const;
   /// The page size of the memory; of imported memory the kernel is asked, each time.
   uint64_t page_bytes() const;
   /// Chunks of registrations from now on are no larger than this: one grid for all devices. 0: each device's own.
@@ -66,6 +77,8 @@ class Region {
   uint64_t bytes_ = 0;         // as asked for
   uint64_t mapped_bytes_ = 0;  // as mapped
   uint64_t chunk_bytes_ = 0;
+  const DeviceMemory* device_memory_ = nullptr;
+  int device_ = -1;
   RegionKind kind_ = RegionKind::kPlain;
   std::vector<std::vector<ChunkKey>> keys_;
 };

@@ -239,6 +239,7 @@ std::deque<RegionObject> objects;
 
 FakeRegion& region_of(fid* object) { return state.regions[reinterpret_cast<RegionObject*>(object)->number]; }
 int close_region(fid* object) {
+  if (state.on_region) state.on_region();
   region_of(object).closed = true;
   return state.close_region_ret;
 }
@@ -258,6 +259,7 @@ int control_region(fid* object, int command, void*) {
 fi_ops region_ops{sizeof(fi_ops), close_region, bind_region, control_region, nullptr, nullptr, nullptr};
 
 int regattr(fid*, const fi_mr_attr* attr, uint64_t, fid_mr** out) {
+  if (state.on_region) state.on_region();
   if (state.regions.size() == state.failing_region) return state.region_ret;
   const FakeInfo& info = state.list.front();
   FakeRegion region;

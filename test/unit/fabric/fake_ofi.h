@@ -12,6 +12,7 @@
 #include <rdma/fi_eq.h>
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,9 @@ struct FakeOfi {
   int region_ret = -FI_ENOMEM;       // with what
   int bind_ret = 0;
   int close_region_ret = 0;
-  uint64_t max_region = 0;   // what libibverbs says
-  std::string asked_device;  // of what
+  uint64_t max_region = 0;               // what libibverbs says
+  std::string asked_device;              // of what
+  std::function<void()> on_region = {};  // called in each registration and each close of one
   bool closed_before_its_regions = false;
   bool enabled_unbound = false;
 };
