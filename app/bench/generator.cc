@@ -23,6 +23,14 @@ void Generator::run(const Slice& slice) noexcept {
 
 void Generator::reset() noexcept { score_ = Score(); }
 
+Code Generator::submit(BatchHandle batch, std::span<const Request> requests) noexcept {
+  const uint64_t before = ticks_now();
+  const Code code = port_->submit(batch, requests);
+  score_.submit_ticks += ticks_now() - before;
+  score_.submitted += requests.size();
+  return code;
+}
+
 uint32_t Generator::turn(uint64_t now) noexcept {
   if (!running_.load(std::memory_order_acquire)) return 0;
   if (fresh_) {

@@ -30,6 +30,7 @@ struct Slice {
 struct Score {
   uint64_t tasks = 0, failed = 0, bytes = 0;
   uint64_t first_tick = 0, last_tick = 0;  ///< Of the last slice.
+  uint64_t submit_ticks = 0, submitted = 0;
   Code error = Code::kOk;
   Histogram latency_ns;
 };
@@ -60,6 +61,7 @@ class Generator : public Agent {
   /// Flight @p index is final and well.
   virtual void batch_done(uint32_t index) noexcept = 0;
 
+  Code submit(BatchHandle batch, std::span<const Request> requests) noexcept;  ///< On the port, timed.
   Port& port() noexcept { return *port_; }
   uint32_t batch_tasks() const noexcept { return batch_; }
   uint64_t task_bytes_ = 0;

@@ -66,7 +66,8 @@ uint64_t segment_need(const BenchOptions& o) {
   uint64_t block = 0;
   for (const uint64_t b : o.blocks) block = std::max(block, b);
   constexpr uint64_t kPage = 4096;
-  const uint64_t area = (block * o.batch * o.depth + kPage - 1) / kPage * kPage + kShiftPad;
+  const uint64_t range = o.kv.range_bytes != 0 ? o.kv.range_bytes : block * o.batch;
+  const uint64_t area = (range * o.depth + kPage - 1) / kPage * kPage + kShiftPad;
   return std::max<uint64_t>(1 << 20, kDataAt + 2 * area * std::max(1u, o.threads));
 }
 
@@ -126,7 +127,7 @@ int run(int argc, char** argv) {
   Setup setup;
   std::vector<std::string> own;
   split_words(argc, argv, &setup.eal_args, &own);
-  Settings settings({bench_rows(), node_rows()});
+  Settings settings({bench_rows(), kv_rows(), node_rows()});
   std::string help;
   Status status = load_node_settings("sluice-bench", bench_about(), own, &settings, &setup.node, &help);
   if (status.ok() && !help.empty()) return std::printf("%s", help.c_str()) < 0 ? kFailed : 0;

@@ -10,13 +10,17 @@ constexpr double kSliceSeconds = 0.5, kWarmSeconds = 0.1;
 void gather(Source::Generators generators, Run* run) {
   run->ops = run->bytes = run->failed = 0;
   run->latency_ns.reset();
+  double submit_ticks = 0, submitted = 0;
   for (const auto& generator : generators) {
     const Score& score = generator->score();
     run->ops += score.tasks;
     run->bytes += score.bytes;
     run->failed += score.failed;
     run->latency_ns.merge(score.latency_ns);
+    submit_ticks += static_cast<double>(score.submit_ticks);
+    submitted += static_cast<double>(score.submitted);
   }
+  run->submit_ns = submitted != 0 ? submit_ticks / submitted / ticks_per_ns() : 0;
 }
 
 Slice by_time(double seconds) { return {static_cast<uint64_t>(seconds * 1e9 * ticks_per_ns()), 0}; }

@@ -34,6 +34,6 @@ inline uint32_t generator_count(const Setup& setup) { return std::max(1u, setup.
 
 /// Writes and reads: one run for each block size. @p source is connected.
 Status measure_transfers(std::string_view mode, const Setup& setup, Source& source, Source::Generators generators,
-                         uint32_t batch, uint32_t depth, Report* report);
+                         const BatchShape& shape, Report* report);
 
 }  // namespace sluice::bench

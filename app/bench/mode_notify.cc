@@ -8,7 +8,6 @@
 
 namespace sluice::bench {
 namespace {
-constexpr uint32_t kMaxFlights = 32;    // what a port lets be under way
 constexpr uint64_t kMaxMessage = 4096;  // the engine's own limit (ctrl-slot-size) may be lower, and says so
 
 class NotifyGenerator final : public Generator {
@@ -100,7 +99,7 @@ Status run_notify(const Setup& setup, Report* report) {
     run.op = "notify";
     run.block = bytes;
     run.batch = 1;
-    run.depth = std::min(setup.options.depth, kMaxFlights);
+    run.depth = std::min(setup.options.depth, kMaxNotifies);
     NotifyWork work(source, generators, bytes, run.depth);
     if (Status s = measure(setup, source, generators, work, &run); !s.ok()) return s;
     report->add(run);

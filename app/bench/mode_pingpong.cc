@@ -10,7 +10,7 @@ Status run_pingpong(const Setup& setup, Report* report) {
   Source source(setup, generators);
   if (Status s = source.start(); !s.ok()) return s;
   if (Status s = source.connect(); !s.ok()) return s;
-  return measure_transfers("pingpong", setup, source, generators, 1, 1, report);
+  return measure_transfers("pingpong", setup, source, generators, {1, 1}, report);
 }
 
 }  // namespace sluice::bench

@@ -44,7 +44,8 @@ Status run_submit(const Setup& setup, Report* report) {
     connected = true;
     turner.join();
     if (status.ok())
-      status = measure_transfers("submit", alone, source, generators, setup.options.batch, setup.options.depth, report);
+      status =
+          measure_transfers("submit", alone, source, generators, {setup.options.batch, setup.options.depth}, report);
     connected = false;
     turner = std::thread([&] {
       while (!connected.load()) (void)other->progress();

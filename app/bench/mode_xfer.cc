@@ -10,7 +10,7 @@ Status run_xfer(const Setup& setup, Report* report) {
   Source source(setup, generators);
   if (Status s = source.start(); !s.ok()) return s;
   if (Status s = source.connect(); !s.ok()) return s;
-  return measure_transfers("xfer", setup, source, generators, setup.options.batch, setup.options.depth, report);
+  return measure_transfers("xfer", setup, source, generators, {setup.options.batch, setup.options.depth}, report);
 }
 
 }  // namespace sluice::bench

@@ -25,18 +25,17 @@ struct Mode {
   Status (*run)(const Setup& setup, Report* report);
 };
 
-inline constexpr std::string_view kModeNames = "xfer|notify|pingpong|submit";
+inline constexpr std::string_view kModeNames = "xfer|notify|pingpong|kv|submit";
 
 Status run_xfer(const Setup& setup, Report* report);
 Status run_notify(const Setup& setup, Report* report);
 Status run_pingpong(const Setup& setup, Report* report);
+Status run_kv(const Setup& setup, Report* report);
 Status run_submit(const Setup& setup, Report* report);
 
 inline constexpr Mode kModes[] = {
-    {"xfer", 0, 0, false, run_xfer},
-    {"notify", 64, 0, false, run_notify},
-    {"pingpong", 64, 0, false, run_pingpong},
-    {"submit", 64, 32, true, run_submit},
+    {"xfer", 0, 0, false, run_xfer}, {"notify", 64, 0, false, run_notify}, {"pingpong", 64, 0, false, run_pingpong},
+    {"kv", 0, 0, false, run_kv},     {"submit", 64, 32, true, run_submit},
 };
 
 }  // namespace sluice::bench

@@ -15,10 +15,12 @@ constexpr Setting kRows[] = {
     {"peer", kString, "", "Bench", "Run against the target there", "ADDR:PORT"},
     {"list", kBool, "false", "Bench", "List the transport's devices and end"},
     {"mode", kChoice, "xfer", "Bench", "What is run", "", 0, 0, kModeNames},
-    {"op", kChoice, "write", "Bench", "Direction; both: one batch after another", "", 0, 0, "write|read|both"},
+    {"op", kChoice, "write", "Bench", "Direction, of mode kv push or pull; both: one batch after another", "", 0, 0,
+     "write|read|both"},
     {"block", kList, "64k", "Bench", "Bytes of a task, or of a notify; several: one run after another", "SIZE"},
     {"batch", kUint, "8", "Bench", "Tasks of a batch", "tasks", 1, 65536},
-    {"depth", kUint, "4", "Bench", "Batches in flight of each generator", "batches", 1, kMaxRanges},
+    {"depth", kUint, "4", "Bench", "Batches, or requests of mode kv, in flight of each generator", "batches", 1,
+     kMaxRanges},
     {"threads", kUint, "0", "Bench", "0: generate on the worker's lcore; N: N threads with ports of their own",
      "threads", 0, kMaxGenerators},
     {"seconds", kUint, "2", "Bench", "Timed window of each run", "s", 1, 86400},
@@ -86,6 +88,14 @@ Status read_bench_options(const Settings& settings, BenchOptions* out) {
   o.default_blocks = settings.source("block") == "default";
   o.default_batch = settings.source("batch") == "default";
   if (Status s = read_blocks(settings, &o.blocks); !s.ok()) return s;
+  if (o.mode == "kv") {
+    if (!o.default_blocks || !o.default_batch)
+      return {Code::kBadArgument, std::string(o.default_blocks ? "batch" : "block") +
+                                      ": mode kv takes it from the model; give --kv-page, --kv-tokens and the like"};
+    if (Status s = read_kv_shape(settings, &o.kv); !s.ok()) return s;
+    o.blocks = {o.kv.block};
+    o.batch = o.kv.descriptors;
+  }
   if (Status s = one_role(o); !s.ok()) return s;
   if (uint64_t{o.depth} * std::max(1u, o.threads) > kMaxRanges)
     return {Code::kBadArgument, "depth = " + std::to_string(o.depth) + " and threads = " + std::to_string(o.threads) +

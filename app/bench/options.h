@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "env/settings.h"
+#include "kv.h"
 
 namespace sluice::bench {
 
@@ -26,6 +27,7 @@ struct BenchOptions {
   uint32_t batch, depth, threads, seconds;
   uint64_t count;  ///< 0: by time.
   uint64_t segment_bytes;
+  KvShape kv;                          ///< Of mode kv, which gives blocks and batch.
   bool default_blocks, default_batch;  ///< A mode may have its own.
 };
 

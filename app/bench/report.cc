@@ -56,9 +56,11 @@ std::string json_line(const Run& r) {
   out += "," + pair("gb_per_s", number("%.6f", gb_per_s(r))) + "," + pair("mops", number("%.6f", mops(r)));
   out += ",\"lat_us\":{" + at("p50", 0.5) + "," + at("p90", 0.9) + "," + at("p99", 0.99) + "," + at("p999", 0.999);
   out += "," + at("max", 1) + "}," + pair("verified", r.verified ? "true" : "false") + ",";
-  out += count("failed_ops", r.failed) + ",\"waiting\":{" + count("count", r.waits) + ",";
+  out += count("failed_ops", r.failed) + "," + pair("submit_ns", number("%.1f", r.submit_ns)) + ",\"waiting\":{" +
+         count("count", r.waits) + ",";
   out += count("max_us", r.wait_max_us) + "},\"extents\":{" + count("min", r.extents_min) + ",";
-  return out + count("max", r.extents_max) + "," + count("end", r.extents_end) + "}}";
+  out += count("max", r.extents_max) + "," + count("end", r.extents_end) + "},";
+  return out + pair("shape", quoted(r.note)) + "}";
 }
 
 void Report::row(const Run& r) {
@@ -68,14 +70,16 @@ void Report::row(const Run& r) {
     if (!t.provider.empty()) std::printf(", provider %s", t.provider.c_str());
     std::printf(", device %s, %s\n", t.device.c_str(),
                 r.threads == 0 ? "generator on the worker's lcore" : (std::to_string(r.threads) + " threads").c_str());
-    std::printf("%-7s %6s %6s %6s %10s %9s %9s %9s %9s %9s %9s %9s %9s %7s\n", "op", "block", "batch", "depth", "ops",
-                "GB/s", "Mops/s", "p50 us", "p90 us", "p99 us", "p999 us", "max us", "verified", "failed");
+    if (!r.note.empty()) std::printf("%s\n", r.note.c_str());
+    std::printf("%-7s %6s %6s %6s %10s %9s %9s %9s %9s %9s %9s %9s %9s %7s %9s\n", "op", "block", "batch", "depth",
+                "ops", "GB/s", "Mops/s", "p50 us", "p90 us", "p99 us", "p999 us", "max us", "verified", "failed",
+                "submit ns");
   }
   const auto at = [&](double p) { return us(r.latency_ns.percentile(p)); };
-  std::printf("%-7s %6s %6u %6u %10llu %9.3f %9.4f %9.1f %9.1f %9.1f %9.1f %9.1f %9s %7llu\n", r.op.c_str(),
+  std::printf("%-7s %6s %6u %6u %10llu %9.3f %9.4f %9.1f %9.1f %9.1f %9.1f %9.1f %9s %7llu %9.1f\n", r.op.c_str(),
               size_text(r.block).c_str(), r.batch, r.depth, static_cast<unsigned long long>(r.ops), gb_per_s(r),
               mops(r), at(0.5), at(0.9), at(0.99), at(0.999), us(r.latency_ns.max()), verdict(r),
-              static_cast<unsigned long long>(r.failed));
+              static_cast<unsigned long long>(r.failed), r.submit_ns);
 }
 
 void Report::add(const Run& run) {

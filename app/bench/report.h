@@ -26,6 +26,8 @@ struct Run {
   Histogram latency_ns;
   bool checked = false;  ///< Verification was asked for.
   bool verified = false;
+  double submit_ns = 0;  ///< Of a task, in the call that takes it.
+  std::string note;      ///< What a request of mode kv is; else empty.
   uint64_t waits = 0, wait_max_us = 0;
   uint64_t extents_min = 0, extents_max = 0, extents_end = 0;  ///< Of the node that received.
   std::string trouble;                                         ///< One line: what failed or did not verify.

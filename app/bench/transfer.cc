@@ -12,13 +12,13 @@ constexpr uint64_t kAlign = 4096;
 // Memory of the generators at both ends, and the checks of both sides.
 class TransferWork final : public Work {
  public:
-  TransferWork(const Setup& setup, Source& source, Source::Generators generators, uint64_t block, uint32_t batch,
-               uint32_t depth)
-      : source_(source), generators_(generators), op_(setup.options.op), block_(block), batch_(batch), depth_(depth) {
+  TransferWork(const Setup& setup, Source& source, Source::Generators generators, uint64_t block,
+               const BatchShape& shape)
+      : source_(source), generators_(generators), op_(setup.options.op), block_(block), shape_(shape) {
     order_.generators = generators.size();
-    order_.ranges = depth;
-    order_.range_bytes = block * batch;
-    order_.area_bytes = order_.range_bytes * depth;
+    order_.ranges = shape.depth;
+    order_.range_bytes = shape.range_bytes != 0 ? shape.range_bytes : block * shape.batch;
+    order_.area_bytes = order_.range_bytes * shape.depth;
     order_.writes = op_ != Op::kRead ? 1 : 0;
     order_.reads = op_ != Op::kWrite ? 1 : 0;
     stride_ = round_up(order_.area_bytes, kAlign) + kShiftPad;
@@ -42,8 +42,11 @@ class TransferWork final : public Work {
                         source_of(g),
                         sink_of(g),
                         order_.write_at + g * stride_,
-                        order_.read_at + g * stride_};
-      of(g).set_up(plan, std::move(port), depth_, batch_);
+                        order_.read_at + g * stride_,
+                        &shape_,
+                        order_.range_bytes,
+                        {source_.nonce(), g, 0}};
+      of(g).set_up(plan, std::move(port));
     }
     Outcome outcome;
     return source_.ask(order_, OrderKind::kPrepare, &outcome);
@@ -51,10 +54,12 @@ class TransferWork final : public Work {
 
   Status verify(std::string* wrong) override {
     for (uint32_t g = 0; g < generators_.size() && wrong->empty() && order_.reads != 0; ++g)
-      for (uint32_t i = 0; i < depth_ && wrong->empty(); ++i) check_read(g, i, wrong);
+      for (uint32_t i = 0; i < shape_.depth && wrong->empty(); ++i) check_read(g, i, wrong);
+    if (wrong->empty() && shape_.notify)
+      if (Status s = check_notifies(wrong); !s.ok()) return s;
     if (!wrong->empty() || order_.writes == 0) return Code::kOk;
     for (uint32_t g = 0; g < generators_.size(); ++g)
-      for (uint32_t i = 0; i < depth_; ++i) order_.rounds[g * depth_ + i] = of(g).write_round(i);
+      for (uint32_t i = 0; i < shape_.depth; ++i) order_.rounds[g * shape_.depth + i] = of(g).write_round(i);
     Outcome outcome;
     if (Status s = source_.ask(order_, OrderKind::kCheck, &outcome); !s.ok()) return s;
     if (outcome.bad_at != kNoBadByte) say(wrong, "writes, at the target", outcome.bad_generator, outcome.bad_at);
@@ -66,6 +71,19 @@ class TransferWork final : public Work {
   std::byte* source_of(uint32_t g) { return memory_ + g * stride_; }
   std::byte* sink_of(uint32_t g) { return memory_ + (order_.writes * order_.generators + g) * stride_; }
 
+  // Requests end in any order, and so do their notifies: each must be there, once.
+  Status check_notifies(std::string* wrong) {
+    uint64_t sent = 0;
+    for (uint32_t g = 0; g < generators_.size(); ++g) sent += of(g).notified();
+    constexpr int kAsks = 100;
+    Outcome outcome{};
+    for (int i = 0; i < kAsks && (i == 0 || outcome.received < sent); ++i)
+      if (Status s = source_.ask(Order{}, OrderKind::kCounted, &outcome); !s.ok()) return s;
+    if (outcome.received != sent || outcome.garbled != 0)
+      *wrong = "verification of notifies: " + std::to_string(sent) + " sent, " + std::to_string(outcome.received) +
+               " received, of them " + std::to_string(outcome.garbled) + " garbled";
+    return Code::kOk;
+  }
   void check_read(uint32_t g, uint32_t range, std::string* wrong) {
     const uint64_t round = of(g).read_round(range);
     if (round == 0) return;
@@ -85,7 +103,7 @@ class TransferWork final : public Work {
   Source::Generators generators_;
   const Op op_;
   const uint64_t block_;
-  const uint32_t batch_, depth_;
+  const BatchShape& shape_;
   uint64_t stride_ = 0;
   std::byte* memory_ = nullptr;
   Order order_{};
@@ -93,15 +111,16 @@ class TransferWork final : public Work {
 }  // namespace
 
 Status measure_transfers(std::string_view mode, const Setup& setup, Source& source, Source::Generators generators,
-                         uint32_t batch, uint32_t depth, Report* report) {
+                         const BatchShape& shape, Report* report) {
   for (const uint64_t block : setup.options.blocks) {
     Run run;
     run.mode = mode;
     run.op = setup.options.op_name;
     run.block = block;
-    run.batch = batch;
-    run.depth = depth;
-    TransferWork work(setup, source, generators, block, batch, depth);
+    run.batch = shape.batch;
+    run.depth = shape.depth;
+    run.note = shape.note;
+    TransferWork work(setup, source, generators, block, shape);
     if (Status s = measure(setup, source, generators, work, &run); !s.ok()) return s;
     report->add(run);
     if (run.failed != 0) break;  // the target is gone, or as good as that

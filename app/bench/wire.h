@@ -19,6 +19,7 @@ inline constexpr std::string_view kOrderNotify = "order";
 inline constexpr std::string_view kCountedNotify = "counted";
 inline constexpr uint32_t kMaxRanges = 4096;  ///< Generators times batches in flight.
 inline constexpr uint32_t kMaxGenerators = 64;
+inline constexpr uint32_t kMaxNotifies = 32;  ///< That a port lets be under way.
 
 enum class OrderKind : uint64_t {
   kPrepare = 1,  ///< Fill what will be read, clear what will be written, forget what was counted.

@@ -18,10 +18,13 @@ WIRES = {'loop': ['--transport', 'loop_twosided', '--hugepages', 'off'],
 RUNS = [('xfer', 'write', 0), ('xfer', 'read', 2), ('xfer', 'both', 0), ('xfer', 'both', 2), ('pingpong', 'write', 2),
         ('pingpong', 'both', 0), ('notify', 'write', 0), ('notify', 'write', 2)]
 ALONE = [('submit', 'write', 0), ('submit', 'read', 0), ('submit', 'both', 0)]
+KV = [('push', 'write', ['--kv-run', '4', '--kv-notify']), ('pull', 'read', ['--kv-run', '0'])]
 KEYS = {'mode': str, 'transport': str, 'provider': str, 'device': str, 'op': str, 'block_bytes': int, 'batch': int,
         'depth': int, 'threads': int, 'seconds': float, 'ops': int, 'bytes': int, 'gb_per_s': float, 'mops': float,
         'lat_us': {'p50': float, 'p90': float, 'p99': float, 'p999': float, 'max': float}, 'verified': bool,
-        'failed_ops': int, 'waiting': {'count': int, 'max_us': int}, 'extents': {'min': int, 'max': int, 'end': int}}
+        'failed_ops': int,
+        'submit_ns': float, 'waiting': {'count': int, 'max_us': int}, 'extents': {'min': int, 'max': int, 'end': int},
+        'shape': str}
 
 
 class Wrong(Exception):
@@ -101,6 +104,19 @@ def check_run(bench, wire, mode, op, threads):
         need(found['extents']['min'] <= found['extents']['end'] <= found['extents']['max'], line)
 
 
+def check_kv(bench, wire, op, words):
+    """61 layers of 4 pages of 18 KiB; the memory holds fewer, so that descriptors begin again at its start."""
+    command = [bench, *WIRES[wire], '--self', '--mode', 'kv', '--op', op, '--kv-model', 'deepseek-v3']
+    command += ['--kv-tokens', '64', '--kv-memory', '1M', '--depth', '2', '--count', '488', '--json', *words]
+    status, out, err = run(*command)
+    need(status == 0 and err == '', f'exit status {status}, stderr {err!r}')
+    found = json.loads(out)
+    check_keys(found, KEYS)
+    need(found['mode'] == 'kv' and found['block_bytes'] == 18 << 10 and found['batch'] == 244, out)
+    need(found['verified'] and found['ops'] >= 488 and found['ops'] % 244 == 0, out)
+    need('244 descriptors of 18k' in found['shape'] and found['submit_ns'] > 0, out)
+
+
 def check_memory(bench):
     """Bounce memory that grows is that of the node which receives; a run's longest wait is its own."""
     command = [bench, *WIRES['loop'], '--self', '--op', 'write', '--block', '4M,64', '--batch', '4', '--depth', '2']
@@ -140,7 +156,8 @@ def check_usage(bench, relay):
             need(status == 2 and out == '', f'{words}: exit status {status}, stdout {out!r}')
             one_line(err, words[0].lstrip('-') if words[0] != '--config' else '/none/such.toml')
     for program, words in ((bench, []), (bench, ['--self', '--target']), (bench, ['--self', '--depth', '0']),
-                           (bench, ['--self', '--block', '']), (relay, ['--name', 'n']),
+                           (bench, ['--self', '--block', '']), (bench, ['--self', '--mode', 'kv', '--block', '4k']),
+                           (bench, ['--self', '--mode', 'kv', '--kv-tensor-parallel', '3']), (relay, ['--name', 'n']),
                            (relay, ['--segment', 'kv=1M']), (relay, ['--name', 'n', '--segment', 'kv'])):
         status, out, err = run(program, *words)
         need(status == 2 and out == '', f'{words}: exit status {status}, stdout {out!r}')
@@ -224,6 +241,8 @@ def cases(bench, relay):
         for mode, op, threads in RUNS + (ALONE if wire == 'loop' else []):
             yield (f'bench_{wire}_{mode}_{op}_{threads}', wire,
                    lambda w=wire, m=mode, o=op, t=threads: check_run(bench, w, m, o, t))
+        for name, op, more in KV:
+            yield f'bench_{wire}_kv_{name}', wire, lambda w=wire, o=op, m=more: check_kv(bench, w, o, m)
         yield f'bench_{wire}_killed_child', wire, lambda w=wire: check_killed_child(bench, w)
         yield f'bench_{wire}_killed_peer', wire, lambda w=wire: check_killed_peer(bench, w)
         yield f'relay_{wire}', wire, lambda w=wire: check_relay(relay, w)
