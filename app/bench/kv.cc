@@ -8,7 +8,6 @@
 namespace sluice::bench {
 namespace {
 using enum SettingType;
-constexpr uint64_t kM = 1ull << 20;
 constexpr uint64_t kMaxDescriptors = 1u << 23;  // below what a port takes
 
 constexpr Setting kRows[] = {
