@@ -28,7 +28,23 @@ constexpr uint64_t kFenceIdleUs = 50'000;  // without a message for so long, a s
 struct TransportRow {
   std::string_view name, driver;
 };
-constexpr TransportRow kTransports[] = {{"fabric_twosided", "fabric"}, {"loop_twosided", "loop"}};
+constexpr TransportRow kTransports[] = {
+    {"fabric_twosided", "fabric"}, {"rdma_twosided", "verbs"}, {"loop_twosided", "loop"}};
+
+DeviceUse use_of(const NodeSettings& settings) {
+  DeviceUse use;
+  const auto byte = [](uint32_t value) { return static_cast<uint8_t>(value); };
+  use.pair.gid_index = static_cast<uint16_t>(settings.gid_index);
+  use.pair.mtu_bytes = static_cast<uint16_t>(settings.rdma_mtu);
+  use.pair.timeout = byte(settings.ack_timeout);
+  use.pair.retries = byte(settings.ack_retries);
+  use.pair.rnr_retries = byte(settings.rnr_retries);
+  use.pair.rnr_timer = byte(settings.rnr_timer);
+  use.pair.traffic_class = byte(settings.traffic_class);
+  use.pair.service_level = byte(settings.service_level);
+  use.pair.relaxed_ordering = settings.relaxed_ordering;
+  return use;
+}
 
 Status driver_of(const std::string& transport, std::string_view* driver) {
   std::string list;
@@ -142,10 +158,10 @@ Status DataPlane::open_device(const NodeSettings& settings, const Outside& outsi
     DeviceInfo named;
     named.name = settings.device;
     named.provider = settings.provider == "auto" ? "" : settings.provider;
-    Status s = driver_->open(named, {}, &device_);
+    Status s = driver_->open(named, use_of(settings), &device_);
     return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
   }
-  return driver_->open(*choose(settings, found), {}, &device_);
+  return driver_->open(*choose(settings, found), use_of(settings), &device_);
 }
 
 Status DataPlane::open_queues(const NodeSettings& settings) {

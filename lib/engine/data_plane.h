@@ -57,6 +57,7 @@ class DataPlane {
   Queue& worker_queue(uint32_t i) noexcept { return *queues_[i]; }
   Queue& control_queue() noexcept { return *ctrl_queue_; }
   const Device& device() const noexcept { return *device_; }
+  void tend() noexcept { device_->tend(); }
   Mailbox<FromService>& to_control() noexcept { return from_service_; }
   Mailbox<ToService>& from_control() noexcept { return to_service_; }
   NotifyInbox& notifies() noexcept { return notifies_; }

@@ -59,6 +59,7 @@ Status Service::open() {
 
 void Service::turn() {
   (void)oob_->turn(active_ ? kActiveWaitMs : kIdleWaitMs);
+  plane_->tend();
   const std::lock_guard lock(*lock_);
   std::array<ToService, 32> in;
   for (uint32_t n = 0; (n = plane_->from_control().take(in)) != 0;)

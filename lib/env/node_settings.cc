@@ -1,6 +1,7 @@
 #include "env/node_settings.h"
 
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/log.h"
@@ -21,11 +22,24 @@ constexpr Setting kRows[] = {
     {"log-level", kChoice, "warn", "Node", "Lines below it are dropped", "", 0, 0, "debug|info|warn|error|off"},
 
     {"transport", kChoice, "fabric_twosided", "Transport", "Protocol and driver", "", 0, 0,
-     "loop_twosided|fabric_twosided"},
+     "loop_twosided|fabric_twosided|rdma_twosided"},
     {"provider", kChoice, "auto", "Transport", "libfabric's provider; auto: the best that is here", "", 0, 0,
      "auto|efa|cxi|tcp;ofi_rxm|net|tcp|shm"},
     {"device", kString, "", "Transport", "Device by name; empty: the first that fits", "NAME"},
     {"verify-crc", kBool, "false", "Transport", "CRC32C over each message's payload"},
+
+    {"gid-index", kUint, "255", "RDMA", "Address of the port by its index; 255: chosen, and told", "index", 0, 255},
+    {"rdma-mtu", kChoice, "auto", "RDMA", "Largest packet; auto: the port's; both ends take the smaller", "", 0, 0,
+     "auto|256|512|1024|2048|4096"},
+    {"ack-timeout", kUint, "16", "RDMA",
+     "Wait for an acknowledgement: 4.096 us times 2 to the power of it; 0: for ever", "exponent", 0, 31},
+    {"ack-retries", kUint, "6", "RDMA", "Then a path is broken; 7: for ever on some devices", "times", 0, 7},
+    {"rnr-retries", kUint, "7", "RDMA", "Tries to reach a peer that posted no receive; 7: for ever", "times", 0, 7},
+    {"rnr-timer", kUint, "12", "RDMA", "Wait between them, in the code of the InfiniBand specification; 12: 0.64 ms",
+     "code", 0, 31},
+    {"traffic-class", kUint, "0", "RDMA", "Of all packets over RoCE (DSCP and ECN)", "class", 0, 255},
+    {"service-level", kUint, "0", "RDMA", "Of all packets over InfiniBand", "level", 0, 15},
+    {"relaxed-ordering", kBool, "false", "RDMA", "The bus may reorder what the device writes"},
 
     {"workers", kUint, "1", "Cores", "Worker lcores", "lcores", 1, 64},
     {"cpus", kList, "", "Cores", "CPUs of the workers, such as 0-3,8; empty: any that the process may use", "CPUS"},
@@ -99,6 +113,16 @@ Status read_node_settings(const Settings& settings, NodeSettings* out) {
       .secret = settings.text("secret"),
       .hugepages = settings.text("hugepages"),
       .log_level = settings.text("log-level"),
+      .rdma_mtu =
+          settings.text("rdma-mtu") == "auto" ? 0 : static_cast<uint32_t>(std::atoi(settings.text("rdma-mtu").c_str())),
+      .gid_index = u32("gid-index"),
+      .ack_timeout = u32("ack-timeout"),
+      .ack_retries = u32("ack-retries"),
+      .rnr_retries = u32("rnr-retries"),
+      .rnr_timer = u32("rnr-timer"),
+      .traffic_class = u32("traffic-class"),
+      .service_level = u32("service-level"),
+      .relaxed_ordering = settings.flag("relaxed-ordering"),
       .cpus = {},
       .adaptive_idle = settings.text("idle") == "adaptive",
       .verify_crc = settings.flag("verify-crc"),

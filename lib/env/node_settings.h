@@ -18,6 +18,9 @@ namespace sluice {
 
 struct NodeSettings {
   std::string name, listen, transport, provider, device, secret, hugepages, log_level;
+  uint32_t rdma_mtu = 0, gid_index = 255, ack_timeout = 16, ack_retries = 6, rnr_retries = 7, rnr_timer = 12;
+  uint32_t traffic_class = 0, service_level = 0;
+  bool relaxed_ordering = false;
   std::vector<int> cpus;
   bool adaptive_idle, verify_crc;
   uint32_t workers, slot_bytes, ctrl_slot_bytes;

@@ -24,6 +24,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "mem/region.h"
+#include "xport/pair_options.h"
 
 namespace sluice {
 
@@ -47,6 +48,7 @@ struct DeviceUse {
   bool device_memory = false;  ///< Regions of kind kDevice too.
   uint64_t max_region_bytes =
       0;  ///< Chunks of regions no larger than this, below the device's own cap; 0: the device's.
+  PairOptions pair{};
 };
 
 /// What an opened device really gives.
@@ -169,6 +171,8 @@ class Device {
   /// Undo reg(). Tries every chunk; returns the first error.
   virtual Status dereg(Region& region, uint16_t index) = 0;
   virtual Status open_queue(const QueueParams& params, std::unique_ptr<Queue>* out) = 0;
+  /// Take what the device tells on its own: ports, addresses, its end. On the service thread, now and then.
+  virtual void tend() noexcept {}
 };
 
 class Driver {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <ostream>
@@ -23,6 +24,9 @@ std::span<const Row> rows() {
       {"fabric_tcp_rxm", "fabric", "tcp;ofi_rxm", false, true},
       {"fabric_net", "fabric", "net", false, false},
       {"fabric_shm", "fabric", "shm", false, false},
+      {"verbs", "verbs", "", false, true},
+      {"verbs_plain", "verbs", "", false, true, false},
+      {"fault_verbs", "verbs", "", true, true},
   };
   return kRows;
 }
@@ -30,8 +34,10 @@ std::span<const Row> rows() {
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 std::string row_name(const testing::TestParamInfo<Row>& test) { return test.param.name; }
 
-Status open_row(const Row& row, const DeviceUse& use, std::unique_ptr<Driver>* driver,
+Status open_row(const Row& row, const DeviceUse& asked, std::unique_ptr<Driver>* driver,
                 std::unique_ptr<Device>* device) {
+  DeviceUse use = asked;
+  use.pair.shared_receives = row.shared_receives;
   if (Status status = make_driver(row.driver, driver); !status.ok()) return status;
   std::vector<DeviceInfo> infos;
   if (Status status = (*driver)->probe(row.provider, &infos); !status.ok()) return status;
@@ -233,7 +239,8 @@ size_t Side::ended(Code code) const {
 
 bool wait_for(std::initializer_list<Side*> sides, const std::function<bool()>& done,
               std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const char* slow = std::getenv("SLUICE_TEST_PATIENCE");  // in an emulated machine everything takes longer
+  const auto deadline = std::chrono::steady_clock::now() + patience * (slow == nullptr ? 1 : std::atoi(slow));
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     for (Side* side : sides) side->turn();

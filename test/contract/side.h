@@ -31,6 +31,7 @@ struct Row {
   const char* provider;
   bool through_fault;  ///< Behind the fault decorator, with a plan that does nothing.
   bool checks_keys;    ///< A one-sided op with a wrong key or range fails. Else the layer above must never post one.
+  bool shared_receives = true;
 };
 std::span<const Row> rows();
 void PrintTo(const Row& row, std::ostream* out);
