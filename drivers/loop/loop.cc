@@ -25,6 +25,7 @@ class LoopDevice final : public Device {
     caps_.sge = 2;
     caps_.ordered = true;
     caps_.rma = use.rma;
+    caps_.max_region_bytes = use.max_region_bytes;
     caps_.delivery_complete = use.rma;
   }
 
@@ -37,21 +38,27 @@ class LoopDevice final : public Device {
     if (!keys.empty())
       return {Code::kExists, "the region is registered on device " + std::to_string(index) + " already"};
     if (remote && !caps_.rma) return {Code::kUnsupported, "loop0 is opened for messages only, not remote access"};
-    const uint64_t key = remote ? remote_add(region.base(), region.bytes()) : 0;
-    if (remote && key == 0) return {Code::kLimit, "loop0 has no room for another registration of memory for peers"};
-    keys.push_back({.offset = 0,
-                    .length = region.bytes(),
-                    .local_desc = 0,
-                    .remote_key = key,
-                    .remote_addr = reinterpret_cast<uintptr_t>(region.base()),
-                    .handle = nullptr});
+    if (region.kind() == RegionKind::kDevice) return {Code::kUnsupported, "loop0 copies with the processor: no GPU's"};
+    const uint64_t chunk = largest_chunk(region, caps_.max_region_bytes, 0);
+    for (uint64_t offset = 0; offset < region.bytes(); offset += chunk) {
+      std::byte* const at = region.base() + offset;
+      const uint64_t length = std::min(chunk, region.bytes() - offset);
+      const uint64_t key = remote ? remote_add(at, length) : 0;
+      if (remote && key == 0) {
+        (void)dereg(region, index);
+        keys.clear();
+        return {Code::kLimit, "loop0 has no room for another registration of memory for peers"};
+      }
+      keys.push_back({offset, length, 0, key, reinterpret_cast<uintptr_t>(at), nullptr});
+    }
     return Code::kOk;
   }
 
   Status dereg(Region& region, uint16_t index) override {
     std::vector<ChunkKey>& keys = region.keys(index);
     if (keys.empty()) return {Code::kNotFound, "the region is not registered on device " + std::to_string(index)};
-    if (keys[0].remote_key != 0) remote_remove(keys[0].remote_key);
+    for (const ChunkKey& key : keys)
+      if (key.remote_key != 0) remote_remove(key.remote_key);
     keys.clear();
     return Code::kOk;
   }

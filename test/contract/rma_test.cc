@@ -138,6 +138,41 @@ TEST_P(OneSided, AWrongKeyOrRangeFailsAndTouchesNothing) {
   }
 }
 
+class InChunks : public Contract {
+ protected:
+  static constexpr uint64_t kChunk = 64 << 10;
+  InChunks() : Contract({.rma = true, .max_region_bytes = kChunk}) {}
+};
+
+// A region beyond the cap is covered by chunks, without gap or overlap, and each chunk's key reaches its bytes.
+TEST_P(InChunks, EachKeyReachesItsOwnBytes) {
+  constexpr uint64_t kBytes = 3 * kChunk + 100;
+  Side a(device(), {.msg_bytes = kChunk}), b(device(), {.msg_bytes = 64});
+  join(a, b);
+  std::unique_ptr<Region> region;
+  ASSERT_TRUE(Region::create(RegionKind::kPlain, kBytes, &region).ok());
+  std::fill_n(region->base(), kBytes, std::byte{0xee});
+  ASSERT_TRUE(device().reg(*region, kIndex, true).ok());
+  uint64_t at = 0;
+  for (const ChunkKey& key : region->keys(kIndex)) {
+    EXPECT_EQ(key.offset, at);
+    EXPECT_LE(key.length, kChunk);
+    at += key.length;
+    ASSERT_TRUE(wait_for({&a, &b}, [&] { return a.write(kPath, pattern(key.length, at), key, 0); }));
+    ASSERT_TRUE(wait_for({&a, &b}, [&] { return a.outstanding() == 0; }));
+    ASSERT_TRUE(wait_for({&a, &b}, [&] { return a.read(kPath, 1, key, key.length - 1); }));
+    ASSERT_TRUE(wait_for({&a, &b}, [&] { return a.outstanding() == 0; }));
+  }
+  EXPECT_EQ(at, kBytes);
+  EXPECT_EQ(region->keys(kIndex).size(), 4u);
+  EXPECT_EQ(a.ended(Code::kOk), a.accepted());
+  for (const ChunkKey& key : region->keys(kIndex)) {
+    const Bytes there(region->base() + key.offset, region->base() + key.offset + key.length);
+    EXPECT_EQ(there, pattern(key.length, key.offset + key.length)) << key.offset;
+  }
+  EXPECT_TRUE(device().dereg(*region, kIndex).ok());
+}
+
 class NotOneSided : public Contract {};
 
 TEST_P(NotOneSided, ADeviceForMessagesRefusesThem) {
@@ -154,6 +189,7 @@ TEST_P(NotOneSided, ADeviceForMessagesRefusesThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, OneSided, testing::ValuesIn(rows()), row_name);
+INSTANTIATE_TEST_SUITE_P(Rows, InChunks, testing::ValuesIn(rows()), row_name);
 INSTANTIATE_TEST_SUITE_P(Rows, NotOneSided, testing::ValuesIn(rows()), row_name);
 
 }  // namespace
