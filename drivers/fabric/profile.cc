@@ -1,6 +1,8 @@
 #include "profile.h"
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_ext.h>
 
 #include <array>
 
@@ -9,6 +11,8 @@ namespace {
 
 constexpr int kAnyMr = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 constexpr int kEfaMr = kAnyMr;
+// FI_OPT_EFA_EMULATED_READ and _WRITE of libfabric 1.18: numbers of its ABI.
+constexpr int kEfaEmulatedRead = -FI_PROV_SPECIFIC_EFA + 1, kEfaEmulatedWrite = -FI_PROV_SPECIFIC_EFA + 2;
 constexpr int kCxiMr = FI_MR_ENDPOINT | FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 
 // Best first. Hardware before sockets; of the two over sockets, tcp;ofi_rxm first: it has the same name and wire in
@@ -28,6 +32,8 @@ constexpr auto kRows = std::to_array<Profile>({
      .hmem = true,
      .places_first = true,
      .verbs_cap = true,
+     .emulated_read = kEfaEmulatedRead,
+     .emulated_write = kEfaEmulatedWrite,
      .page_entries = 22'000'000,
      .variable = "FI_HMEM",
      .value = "system",

@@ -29,6 +29,8 @@ struct Profile {
   bool leave_busy = false;  ///< Closing an endpoint with messages under way crashes inside the provider: leave it open.
   bool named_by_pid = false;  ///< Endpoints are files in /dev/shm, which a killed process leaves behind.
   bool verbs_cap = false;     ///< The largest region is what libibverbs says of the device: libfabric does not tell.
+  int emulated_read = 0;      ///< The endpoint's options that tell whether it emulates what its device
+  int emulated_write = 0;     ///< could do by itself; 0: there is none.
   uint64_t page_entries = 0;  ///< Pages that the NIC can map; 0: no known limit.
   std::string_view variable = {};     ///< An environment variable that the provider reads when libfabric is loaded,
   std::string_view value = {};        ///< and what it is set to unless the user has set it. Empty: none.

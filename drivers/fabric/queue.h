@@ -96,6 +96,8 @@ class FabricQueue final : public Queue {
   Status open(const QueueParams& params);
   Status open_objects();
   void make_tables(uint32_t max_paths);
+  void tell_depth(const QueueParams& asked) const;
+  void warn_of_emulation() const;
   Status bind(fid* object, uint64_t flags, const char* what);
 
   Status insert(std::span<const std::byte> bytes, uint32_t* peer);
@@ -118,6 +120,7 @@ class FabricQueue final : public Queue {
 
   FabricDevice& device_;
   InfoPtr info_;  // this endpoint's
+  uint64_t cq_entries_ = 0;
   uint32_t tx_depth_ = 0;
   uint32_t rx_depth_ = 0;
   uint32_t free_tx_ = kNone;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "blob.h"
 #include "errors.h"
 #include "queue.h"
@@ -36,7 +37,33 @@ Status FabricQueue::open(const QueueParams& params) {
   }
   if (Status status = open_objects(); !status.ok()) return status;
   make_tables(params.max_paths);
+  tell_depth(params);
+  if (caps.rma) warn_of_emulation();
   return Code::kOk;
+}
+
+/// What was asked for, what the provider has, and what paces.
+void FabricQueue::tell_depth(const QueueParams& asked) const {
+  const DeviceCaps& caps = device_.caps();
+  const auto three = [](uint32_t wanted, uint32_t has, uint32_t used) {
+    return std::to_string(wanted) + " asked, " + std::to_string(has) + " the provider's, " + std::to_string(used) +
+           " used";
+  };
+  log_debug("fabric", "queue on " + device_.subject() + ": sends " + three(asked.tx_depth, caps.tx_depth, tx_depth_) +
+                          "; receives " + three(asked.rx_depth, caps.rx_depth, rx_depth_) + "; completions " +
+                          std::to_string(cq_entries_));
+}
+
+void FabricQueue::warn_of_emulation() const {
+  const Profile& row = device_.profile();
+  for (const auto& [option, what] : {std::pair{row.emulated_read, "reads"}, {row.emulated_write, "writes"}}) {
+    bool emulated = false;
+    size_t length = sizeof emulated;
+    if (option == 0 || fi_getopt(&ep_->fid, FI_OPT_ENDPOINT, option, &emulated, &length) != 0 || !emulated) continue;
+    log_warn("fabric",
+             device_.subject() + " emulates one-sided " + what +
+                 " by messages: it needs libfabric 1.18 or later and a device with RDMA (FI_EFA_USE_DEVICE_RDMA)");
+  }
 }
 
 Status FabricQueue::open_objects() {
@@ -48,6 +75,7 @@ Status FabricQueue::open_objects() {
   int ret = fi_cq_open(device_.domain(), &cq_attr, &cq, nullptr);
   if (ret != 0) return status_of(device_.api(), "fi_cq_open", device_.subject(), ret);
   cq_.reset(cq);
+  cq_entries_ = cq_attr.size;
   // The provider may have given another size: what is outstanding must fit it, sends and receives in proportion.
   if (cq_attr.size != 0 && cq_attr.size < tx_depth_ + rx_depth_) {
     const uint64_t both = tx_depth_ + rx_depth_;

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <rdma/fi_cm.h>
+#include <rdma/fi_ext.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -193,6 +194,13 @@ int ep_getname(fid*, void* out, size_t* length) {
   return 0;
 }
 ssize_t ep_cancel(fid*, void*) { return 0; }
+int ep_getopt(fid*, int, int option, void* value, size_t* length) {
+  state.asked_options.push_back(option);
+  const int which = option + FI_PROV_SPECIFIC_EFA;
+  if (state.emulates < 0 || which < 1 || which > 2 || *length != sizeof(bool)) return -FI_ENOPROTOOPT;
+  *static_cast<bool*>(value) = (state.emulates & which) != 0;
+  return 0;
+}
 fi_ops_msg msg_ops{};
 fi_ops_cm cm_ops{};
 fi_ops_ep ep_more{};
@@ -222,6 +230,7 @@ int endpoint(fid_domain*, fi_info*, fid_ep** out, void*) {
   msg_ops.recv = ep_recv;
   cm_ops.getname = ep_getname;
   ep_more.cancel = ep_cancel;
+  ep_more.getopt = ep_getopt;
   ep.fid.ops = &ep_ops;
   ep.msg = &msg_ops;
   ep.cm = &cm_ops;

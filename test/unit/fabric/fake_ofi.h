@@ -61,6 +61,8 @@ struct FakeOfi {
   std::vector<void*> receives;
   std::deque<fi_cq_msg_entry> done;
   std::deque<fi_cq_err_entry> errors;
+  int emulates = 0;  // options of the endpoint that are on: 1 reads, 2 writes; -1: it knows none
+  std::vector<int> asked_options;
   int inserts = 0;
   int removes = 0;
   bool ep_open = false;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <ostream>
 
+#include "base/log.h"
 #include "fabric/fabric_driver.h"
 #include "fake_ofi.h"
 
@@ -238,6 +239,38 @@ TEST_P(RowOf, DeregisteringTriesAllAndTellsTheFirstError) {
   EXPECT_FALSE(device_->dereg(*region_, 0).ok());
   for (const FakeRegion& made : fake().regions) EXPECT_TRUE(made.closed);
   EXPECT_TRUE(keys().empty());
+}
+
+// Only an endpoint that can be asked is asked, and only when one-sided operations are wanted.
+TEST_P(RowOf, EmulatedOperationsAreToldOf) {
+  const bool efa = GetParam().info.provider == "efa";
+  for (const int emulates : {-1, 0, 1, 2, 3}) {
+    for (const bool rma : {false, true}) {
+      fake().emulates = emulates;
+      fake().asked_options.clear();
+      ASSERT_TRUE(open({.rma = rma}).ok());
+      testing::internal::CaptureStderr();
+      ASSERT_TRUE(open_queue().ok());
+      const std::string log = testing::internal::GetCapturedStderr();
+      queue_.reset();
+      EXPECT_EQ(fake().asked_options.size(), efa && rma ? 2u : 0u);
+      const bool can = efa && rma && emulates > 0;
+      EXPECT_EQ(log.find("emulates one-sided reads") != std::string::npos, can && (emulates & 1) != 0) << log;
+      EXPECT_EQ(log.find("emulates one-sided writes") != std::string::npos, can && (emulates & 2) != 0) << log;
+    }
+  }
+}
+
+// The three numbers of a depth, for who looks for them.
+TEST_P(RowOf, TheDepthIsToldWithWhatItCameFrom) {
+  ASSERT_TRUE(open({}).ok());
+  set_log_level(LogLevel::kDebug);
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(device_->open_queue({.tx_depth = 100'000, .rx_depth = 16, .max_paths = 2}, &queue_).ok());
+  const std::string log = testing::internal::GetCapturedStderr();
+  set_log_level(LogLevel::kWarn);
+  const std::string depth = std::to_string(GetParam().info.tx_size);
+  EXPECT_NE(log.find("sends 100000 asked, " + depth + " the provider's, " + depth + " used"), std::string::npos) << log;
 }
 
 }  // namespace
