@@ -17,12 +17,12 @@ namespace {
 // Below it a thread costs more than it saves.
 constexpr uint64_t kSmall = 64ull << 20;
 
-using Step = std::function<Status(Device&, uint16_t index)>;
+using Step = std::function<Status(uint16_t device)>;
 
 /// One step for each device.
 class Run {
  public:
-  Run(std::span<Device* const> devices, const Step& step, bool stop_at_error)
+  Run(std::span<const uint16_t> devices, const Step& step, bool stop_at_error)
       : devices_(devices),
         step_(step),
         stop_at_error_(stop_at_error),
@@ -34,7 +34,7 @@ class Run {
     for (size_t i = next_.fetch_add(1); i < devices_.size(); i = next_.fetch_add(1)) {
       if (stop_at_error_ && failed_.load()) break;
       tried_[i] = 1;
-      results_[i] = step_(*devices_[i], static_cast<uint16_t>(i));
+      results_[i] = step_(devices_[i]);
       if (!results_[i].ok()) failed_.store(true);
       done_.fetch_add(1);
     }
@@ -68,7 +68,7 @@ class Run {
     for (std::thread& one : running) one.join();
   }
 
-  /// The index of the first device that failed; the number of devices when none did.
+  /// The place of the first device that failed; the number of devices when none did.
   size_t first_failed() const {
     for (size_t i = 0; i < results_.size(); ++i)
       if (!results_[i].ok()) return i;
@@ -78,7 +78,7 @@ class Run {
   bool succeeded(size_t index) const { return tried_[index] != 0 && results_[index].ok(); }
 
  private:
-  std::span<Device* const> devices_;
+  std::span<const uint16_t> devices_;
   const Step& step_;
   const bool stop_at_error_;
   std::vector<Status> results_;
@@ -96,6 +96,16 @@ void run(Run& work, uint64_t bytes, size_t devices, const RegisterOptions& optio
 std::string asked_for(const Region& region, size_t devices) {
   return std::to_string(region.bytes()) + " bytes on " + std::to_string(devices) +
          (devices == 1 ? " device" : " devices");
+}
+
+/// Which of @p devices get the region, by their index.
+std::vector<uint16_t> choose(std::span<Device* const> devices, const RegisterOptions& options) {
+  std::vector<uint16_t> near, all;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    all.push_back(static_cast<uint16_t>(i));
+    if (options.numa_node >= 0 && devices[i]->info().numa_node == options.numa_node) near.push_back(all.back());
+  }
+  return options.near_only && !near.empty() ? near : all;
 }
 
 /// Which limits of @p device or of the process what was asked for is near, for an error's text.
@@ -122,32 +132,36 @@ std::string limits(const Region& region, const Device& device, size_t devices, c
 
 Status register_region(Region& region, std::span<Device* const> devices, const RegisterOptions& options) {
   if (devices.empty()) return {Code::kBadArgument, "registering " + asked_for(region, 0)};
+  const std::vector<uint16_t> chosen = choose(devices, options);
   uint64_t chunk = region.bytes();
-  for (const Device* device : devices)
+  for (const Device* device : devices)  // the grid is that of all, also of those that may come later
     chunk = std::min(chunk, largest_chunk(region, device->caps().max_region_bytes, device->caps().page_entries));
   region.set_chunk_bytes(chunk < region.bytes() ? chunk : region.chunk_bytes());
   region.keys(static_cast<uint16_t>(devices.size() - 1));  // the table has its size before threads fill it
-  const Step reg = [&](Device& device, uint16_t index) { return device.reg(region, index, options.remote); };
-  Run work(devices, reg, true);
-  const std::string what = "registering " + asked_for(region, devices.size());
-  run(work, region.bytes(), devices.size(), options, what);
+  const Step reg = [&](uint16_t device) { return devices[device]->reg(region, device, options.remote); };
+  Run work(chosen, reg, true);
+  const std::string what = "registering " + asked_for(region, chosen.size());
+  run(work, region.bytes(), chosen.size(), options, what);
   const size_t bad = work.first_failed();
-  if (bad == devices.size()) return Code::kOk;
-  for (size_t i = 0; i < devices.size(); ++i)  // the cause is what is told, not what undoing it says
-    if (work.succeeded(i)) (void)devices[i]->dereg(region, static_cast<uint16_t>(i)).ok();
+  if (bad == chosen.size()) return Code::kOk;
+  for (size_t i = 0; i < chosen.size(); ++i)  // the cause is what is told, not what undoing it says
+    if (work.succeeded(i)) (void)devices[chosen[i]]->dereg(region, chosen[i]).ok();
   const Status& cause = work.result(bad);
   const bool limited = cause.code() != Code::kExists && cause.code() != Code::kUnsupported;
   return {cause.code(), what + ": " + cause.text() +
-                            (limited ? limits(region, *devices[bad], devices.size(), options) : std::string())};
+                            (limited ? limits(region, *devices[chosen[bad]], chosen.size(), options) : std::string())};
 }
 
 Status deregister_region(Region& region, std::span<Device* const> devices, const RegisterOptions& options) {
-  if (devices.empty()) return Code::kOk;
-  const Step dereg = [&](Device& device, uint16_t index) { return device.dereg(region, index); };
-  Run work(devices, dereg, false);
-  run(work, region.bytes(), devices.size(), options, "deregistering " + asked_for(region, devices.size()));
+  std::vector<uint16_t> chosen;
+  for (size_t i = 0; i < devices.size(); ++i)
+    if (!region.keys(static_cast<uint16_t>(i)).empty()) chosen.push_back(static_cast<uint16_t>(i));
+  if (chosen.empty()) return Code::kOk;
+  const Step dereg = [&](uint16_t device) { return devices[device]->dereg(region, device); };
+  Run work(chosen, dereg, false);
+  run(work, region.bytes(), chosen.size(), options, "deregistering " + asked_for(region, chosen.size()));
   const size_t bad = work.first_failed();
-  return bad == devices.size() ? Status{} : work.result(bad);
+  return bad == chosen.size() ? Status{} : work.result(bad);
 }
 
 }  // namespace sluice

@@ -21,6 +21,9 @@ namespace sluice {
 
 struct RegisterOptions {
   bool remote = false;         ///< As of Device::reg.
+  bool near_only = false;      ///< Only on devices of numa_node, where it has any: each registration costs, most of all
+                               ///< of a GPU's memory. A device that is skipped has no keys() of the region.
+  int numa_node = -1;          ///< Of the memory; -1: unknown, and near_only without effect.
   uint32_t max_parallel = 8;   ///< Devices at a time: pinning takes locks of the kernel's, so more need not be faster.
   uint64_t tell_ms = 5000;     ///< What takes longer says so, each time that this has passed.
   uint64_t memlock_bytes = 0;  ///< The limit of locked memory, for texts; 0: the process's.

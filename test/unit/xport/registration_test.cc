@@ -109,6 +109,22 @@ TEST_F(Registering, DeregisteringTriesAllAndReturnsTheFirstError) {
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(device(i).deregs, 1);
 }
 
+TEST_F(Registering, OnlyNearDevicesWhereThatIsAskedForAndThereAreSome) {
+  make(4);
+  device(1).info_.numa_node = device(3).info_.numa_node = 1;
+  device(0).caps_.max_region_bytes = 50 * kPage;  // the grid is that of all
+  ASSERT_TRUE(register_region(*region_, list_, {.near_only = true, .numa_node = 1}).ok());
+  for (uint16_t i = 0; i < 4; ++i) EXPECT_EQ(region_->keys(i).size(), i % 2 == 1 ? 2u : 0u) << i;
+  EXPECT_EQ(region_->chunk_bytes(), 50 * kPage);
+  EXPECT_TRUE(deregister_region(*region_, list_, {}).ok());
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(device(i).deregs, i % 2 == 1 ? 1 : 0) << i;
+  for (const int node : {2, -1}) {
+    ASSERT_TRUE(register_region(*region_, list_, {.near_only = true, .numa_node = node}).ok());
+    for (uint16_t i = 0; i < 4; ++i) EXPECT_FALSE(region_->keys(i).empty()) << i << " of node " << node;
+    EXPECT_TRUE(deregister_region(*region_, list_, {}).ok());
+  }
+}
+
 // Each device waits until as many are inside as may be, and never meets more.
 TEST_F(Registering, AsManyAtATimeAsAllowed) {
   make(6);
