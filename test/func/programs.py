@@ -140,6 +140,16 @@ def check_list(bench, relay):
     need('none-such' in err, err)
 
 
+def check_left_out(bench, relay):
+    """What auto does not take is told with the reason, behind what it takes."""
+    for program in (bench, relay):
+        status, out, err = run(program, '--transport', 'fabric_twosided', '--list')
+        need(status == 0 and err == '', f'exit status {status}, stderr {err!r}')
+        offered, _, left_out = out.partition('left out:\n')
+        need(len(offered.splitlines()) >= 2 and ' shm ' not in offered, out)
+        need(any(' shm ' in line and '--provider shm' in line for line in left_out.splitlines()), out)
+
+
 def check_help(bench, relay):
     for program, own in ((bench, '--segment-size'), (relay, '--drain-ms')):
         status, out, err = run(program, '--help')
@@ -233,6 +243,7 @@ def check_config(relay):
 def cases(bench, relay):
     """(name, wire or none, check)."""
     yield 'list', '', lambda: check_list(bench, relay)
+    yield 'list_left_out', 'rxm', lambda: check_left_out(bench, relay)
     yield 'help', '', lambda: check_help(bench, relay)
     yield 'usage', '', lambda: check_usage(bench, relay)
     yield 'relay_config', '', lambda: check_config(relay)
