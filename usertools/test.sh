@@ -3,7 +3,7 @@
 #
 # Usage: test.sh [--fast] [--suite NAME]...
 #   --fast        the g++ build only: no second compiler, no sanitizers, no fuzzing
-#   --suite NAME  only this suite: check, unit, contract, model, sim, func, fuzz or mutants (may be repeated)
+#   --suite NAME  only this suite: check, unit, contract, model, sim, func, verbs, fuzz or mutants (may be repeated)
 #
 # One line for each phase, with its time. The last line is "N passed, N failed, N skipped": GoogleTest programs count as
 # their cases, other tests as one, a build that fails as one failure. A case that runs in two flavours counts twice.
@@ -24,9 +24,9 @@ while [ $# -gt 0 ]; do
 done
 for suite in "${wanted[@]}"; do
   case $suite in
-    check | unit | contract | model | sim | func | fuzz | mutants) ;;
+    check | unit | contract | model | sim | func | verbs | fuzz | mutants) ;;
     *)
-      echo "test.sh: unknown suite '$suite': use check, unit, contract, model, sim, func, fuzz or mutants" >&2
+      echo "test.sh: unknown suite '$suite': use check, unit, contract, model, sim, func, verbs, fuzz or mutants" >&2
       exit 2
       ;;
   esac
@@ -82,6 +82,7 @@ run_gcc() {
   suite gcc model
   suite gcc sim --num-processes 2
   suite gcc func --num-processes 1
+  suite gcc verbs
 }
 
 # The wires of libfabric, which is not built for the sanitizers, are left to the g++ flavour.

@@ -43,6 +43,7 @@ struct QueueHost {
   uint8_t reads_in = 1;   ///< READs of the peer served at once.
   uint8_t reads_out = 1;  ///< READs of ours under way at once.
   bool shared_receives = true;
+  uint64_t flush_ns = 2'000'000'000;  ///< What the device has to give back the ops of a failed pair.
   std::atomic<bool> gone{false};
   std::string subject;
 };

@@ -238,6 +238,8 @@ void VerbsQueue::repost(uint32_t index) noexcept {
 uint32_t VerbsQueue::poll(std::span<Completion> out) noexcept {
   uint32_t count = done_head_ == kNone ? 0 : take_done(out);
   if (count == out.size() || shut_) return count;
+  if (host_.gone.load(std::memory_order_relaxed)) [[unlikely]]
+    for (uint32_t end = 0; end < ends_.size(); ++end) break_end(end, Code::kDeviceError);
   std::array<ibv_wc, kMaxBurst> completions;
   const int want = static_cast<int>(std::min<size_t>(kMaxBurst, out.size() - count));
   const int got = ibv_poll_cq(cq_, want, completions.data());
@@ -252,8 +254,6 @@ uint32_t VerbsQueue::poll(std::span<Completion> out) noexcept {
       count += on_receive(index, wc, &out[count]) ? 1 : 0;
     }
   }
-  if (host_.gone.load(std::memory_order_relaxed)) [[unlikely]]
-    for (uint32_t end = 0; end < ends_.size(); ++end) break_end(end, Code::kDeviceError);
   if (!failing_.empty() && got < want) [[unlikely]]
     settle_ends();
   return done_head_ == kNone ? count : count + take_done(out.subspan(count));

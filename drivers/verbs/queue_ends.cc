@@ -9,7 +9,6 @@
 namespace sluice::verbs {
 namespace {
 constexpr uint64_t kMs = 1'000'000;
-constexpr uint64_t kFlushNs = 2000 * kMs;  // what a device has to flush
 // After the last op is home a receive that was being filled may still come.
 constexpr uint64_t kSettleNs = 50 * kMs;
 
@@ -53,7 +52,7 @@ bool VerbsQueue::settled(End& end, uint64_t now) noexcept {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
     (void)host_.api.modify_qp(end.qp, &attr, IBV_QP_STATE);  // it may be there already
-    end.deadline_ns = now + kFlushNs;
+    end.deadline_ns = now + host_.flush_ns;
   }
   if (end.outstanding == 0 && end.settle_ns == 0) end.settle_ns = now + kSettleNs;
   return now >= end.deadline_ns || (end.outstanding == 0 && now >= end.settle_ns);
@@ -121,7 +120,7 @@ void VerbsQueue::drain() noexcept {
   const auto under_way = [&] {
     return std::ranges::any_of(ends_, [](const End& end) { return end.qp != nullptr && end.outstanding != 0; });
   };
-  const uint64_t until = now_ns() + kFlushNs;
+  const uint64_t until = now_ns() + host_.flush_ns;
   ibv_wc wc{};
   for (int got = 1; got > 0 || (under_way() && now_ns() < until);) {
     got = ibv_poll_cq(cq_, 1, &wc);

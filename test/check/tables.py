@@ -8,7 +8,7 @@ APP_USES = ('base', 'stats', 'env', 'agent', 'engine', 'program')  # program: wh
 EXTERNAL = [
     ('rte_', ('lib/env', 'lib/mem', 'lib/agent', 'lib/stats', 'lib/engine', 'drivers', 'app', 'test')),
     ('rdma/', ('drivers/fabric', 'test/perf', 'test/contract', 'test/unit')),
-    ('infiniband/', ('drivers/verbs', 'test/perf')),
+    ('infiniband/', ('drivers/verbs', 'test/perf', 'test/unit/verbs', 'test/verbs')),
     ('spdlog/', ('lib/base',)),
     ('hwloc', ('lib/env', 'test/unit/env')),
     ('toml++/', ('lib/env',)),
