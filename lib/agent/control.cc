@@ -154,6 +154,26 @@ void Control::on_service(const FromService& m) noexcept {
     }
     case Kind::kAddPort:
     case Kind::kRemovePort: change_port(m); break;
+    case Kind::kRailUp: {
+      ToWorker up{};
+      up.kind = ToWorker::Kind::kRailUp;
+      up.count = static_cast<uint16_t>(m.a);
+      up.queue = m.queue;
+      (void)p_.to_worker[raw(m.worker)]->put(up);
+      break;
+    }
+    case Kind::kPath: {
+      ToWorker path{};
+      path.kind = ToWorker::Kind::kPath;
+      path.count = static_cast<uint16_t>(m.a);
+      path.address = m.address;
+      const Session* s = session_of(m.worker, LaneId{raw(m.peer)}, static_cast<uint16_t>(m.b));
+      if (s != nullptr)
+        tell_worker(*s, path);
+      else
+        delete m.address;
+      break;
+    }
     case Kind::kDrain:
       draining_ = true;
       drain_until_ = now_ + m.a;
@@ -223,6 +243,14 @@ void Control::on_worker(const ToControl& m) noexcept {
     case Kind::kPortRemoved:
       answered(reinterpret_cast<uint64_t>(m.port), ToService::Kind::kPortRemoved, m.port);
       return;
+    case Kind::kRailDown: {
+      ToService out{};
+      out.kind = ToService::Kind::kRailDown;
+      out.worker = m.worker;
+      out.a = m.count;
+      tell_service(out);
+      return;
+    }
     default: break;
   }
   Session* s = session_of(m.worker, m.lane, m.generation);

@@ -110,8 +110,8 @@ void Control::pump_state(Session& s) noexcept {
     });
   }
   const bool held = mutant(Mutant::kGrantsFromData) && s.lane != nullptr &&
-                    s.lane->ledger.granted()[Resource::kBounceSlots] != 0 &&
-                    s.lane->ledger.available(Resource::kBounceSlots) == 0;
+                    static_cast<Lane*>(s.lane)->ledger.granted()[Resource::kBounceSlots] != 0 &&
+                    static_cast<Lane*>(s.lane)->ledger.available(Resource::kBounceSlots) == 0;
   if (s.grant_due && s.rx.state() == RxState::kOpen && may_send(s, FrameType::kCreditGrant) && !held) {
     s.grant_due = false;
     (void)send(s, FrameType::kCreditGrant, false, s.rx_epoch, [&](std::span<std::byte> out, const FrameHeader& h) {

@@ -11,12 +11,12 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "agent/lane_base.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "mem/bounce_pool.h"
@@ -27,8 +27,6 @@
 namespace sluice {
 
 class PortRings;
-
-inline constexpr uint32_t kNoTask = UINT32_MAX;
 
 /// A task in a worker's table.
 struct Task {
@@ -62,11 +60,6 @@ struct Task {
   Code why = Code::kOk;  ///< The code it will end with, when it is being given up.
 };
 
-/// A queue of tasks through Task::next and prev.
-struct TaskList {
-  uint32_t head = kNoTask, tail = kNoTask, count = 0;
-};
-
 /// A peer's read that is being answered.
 struct ReadJob {
   TaskId task;
@@ -82,24 +75,12 @@ struct Staged {
   Charge charge;
 };
 
-struct LaneParams {
-  LaneId id;
-  uint16_t generation;
-  PathId path;
-  SessionId session;
-  uint16_t peer_lane;        ///< The lane's number at the peer: goes into each header.
-  uint32_t peer_slot_bytes;  ///< Of the peer's receives.
-  uint32_t requests;         ///< Reads the peer may have open here.
-  std::vector<std::byte> peer_address;
-};
-
-struct Lane {
+struct Lane : LaneBase {
   enum class State : uint8_t { kOpen, kFailed };
   static constexpr uint32_t kActive = RxTasks::kMaxTasks / 2;
 
-  explicit Lane(LaneParams p) : params(std::move(p)), jobs(std::make_unique<ReadJob[]>(params.requests)) {}
+  explicit Lane(LaneParams p) : LaneBase(std::move(p)), jobs(std::make_unique<ReadJob[]>(params.requests)) {}
 
-  LaneParams params;
   State state = State::kOpen;
   bool tx_open = false;   ///< The peer's SESSION_OPEN came.
   bool draining = false;  ///< FENCE came: stage nothing.
@@ -126,7 +107,6 @@ struct Lane {
   uint64_t moved_at = 0;                   ///< When a message last went out under credit, or brought bytes of a read.
   uint64_t heard_at = 0;                   ///< When the peer last said or sent something for this lane.
   uint16_t ctrl_ack = 0;                   ///< Carried by each message.
-  std::atomic<uint16_t> ctrl_ack_sent{0};  ///< The last that was; the control core reads it before it sends one itself.
 
   // Receiving.
   Epoch rx_epoch{1};

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/status.h"
@@ -20,8 +21,9 @@
 namespace sluice {
 
 class Extent;
+class Queue;
 class PortRings;
-struct Lane;
+struct LaneBase;
 struct Peer;
 
 inline constexpr uint32_t kAcksPerMessage = 3;
@@ -46,6 +48,8 @@ struct ToWorker {
     kClearBuffer,   ///< buffer.id ends; answer kBufferCleared with buffer.token.
     kAddPort,
     kRemovePort,
+    kRailUp,  ///< Rail count has a new queue (the worker's until the node ends).
+    kPath,    ///< The peer's end of rail count is at address now, which is handed over.
   };
   struct Values {
     uint64_t a, b;
@@ -67,9 +71,11 @@ struct ToWorker {
     std::array<AckEntry, kAcksPerMessage> acks;
     Values values;
     Buffer buffer;
-    Lane* opened;
+    LaneBase* opened;
     Extent* extent;
     PortRings* port;
+    Queue* queue;
+    std::vector<std::byte>* address;
   };
 };
 static_assert(sizeof(ToWorker) == 64);
@@ -90,6 +96,7 @@ struct ToControl {
     kExtentHome,     ///< extent: handed back, empty.
     kBufferCleared,  ///< Answer to kClearBuffer; values.a: the token.
     kPortRemoved,    ///< Answer to kRemovePort.
+    kRailDown,       ///< The queue of rail count is shut down and empty: open another.
   };
   struct Report {
     uint32_t accepted_slots, released_slots;
@@ -110,7 +117,7 @@ struct ToControl {
     std::array<AckEntry, kAcksPerMessage> acks;
     Values values;
     Report report;
-    Lane* closed;
+    LaneBase* closed;
     Extent* extent;
     PortRings* port;
   };
@@ -130,7 +137,9 @@ struct FromService {
     kClearBuffer,  ///< Buffer a; b: token.
     kAddPort,
     kRemovePort,
-    kDrain,  ///< Tell all peers SESSION_CLOSE when everything is sent.
+    kDrain,   ///< Tell all peers SESSION_CLOSE when everything is sent.
+    kRailUp,  ///< Rail a of worker has a new queue.
+    kPath,    ///< The end of peer at rail a of worker is at address now, which is handed over.
   };
   Kind kind;
   Code code;
@@ -142,6 +151,8 @@ struct FromService {
     Extent* extent;
     PortRings* port;
     std::byte* base;
+    Queue* queue;
+    std::vector<std::byte>* address;
   };
   uint64_t pad[4];
 };
@@ -160,6 +171,7 @@ struct ToService {
     kBufferCleared,  ///< Every worker cleared it; b echoed.
     kPortRemoved,    ///< Every worker has let go of port.
     kDrained,        ///< Answer to kDrain.
+    kRailDown,       ///< Rail a of worker is shut down and empty: open another queue.
   };
   Kind kind;
   Code code;

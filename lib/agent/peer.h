@@ -93,7 +93,7 @@ struct Session {
 
   const SessionParams params;
   PathId path{};         ///< The peer's control path.
-  Lane* lane = nullptr;  ///< The worker's; only its ctrl_ack_sent is read here.
+  LaneBase* lane = nullptr;  ///< The worker's; only its ctrl_ack_sent is read here.
   TxSession tx;
   RxSession rx;
   CtrlChannel channel;
@@ -130,7 +130,7 @@ struct Peer {
   PathId path{};
   std::vector<std::byte> ctrl_address;
   std::vector<std::unique_ptr<Session>> sessions;  ///< One for each worker that has a lane.
-  std::vector<std::unique_ptr<Lane>> lanes;        ///< Until they are handed to their workers.
+  std::vector<std::unique_ptr<LaneBase>> lanes;    ///< Until they are handed to their workers.
   uint32_t lanes_open = 0, lanes_fenced = 0;
   uint32_t ready = 0;                          ///< Sessions whose peer may be sent to.
   uint32_t frames_out = 0, frames_unsent = 0;  ///< Send slots it has, and those of them that the queue refused so far.

@@ -26,6 +26,9 @@
 
 namespace sluice {
 
+class Region;
+struct RemoteBuffer;
+
 enum class SubmitOp : uint8_t { kWrite, kRead };
 
 struct Submission {
@@ -33,12 +36,14 @@ struct Submission {
   std::byte* local;
   uint64_t offset;  ///< In the remote buffer.
   uint64_t length;
-  uint32_t buffer;  ///< The peer's BufferId.
+  const Region* region;        ///< One-sided: that of local, and
+  const RemoteBuffer* remote;  ///< the peer's buffer. Both stay until the task has ended.
+  uint32_t buffer;             ///< The peer's BufferId.
   LaneId lane;
   uint16_t lane_generation;
   uint16_t phase;  ///< Index in PortRings::phase.
   SubmitOp op;
-  uint8_t pad[19];
+  uint8_t pad[3];
 };
 static_assert(sizeof(Submission) == 64);
 

@@ -14,7 +14,7 @@ constexpr uint32_t kLaneReserve = 4;     // of the tx slots, at most a quarter i
 constexpr uint32_t kMaxTurnLanes = 64;   // lanes served in one turn
 }  // namespace
 
-Worker::Worker(const WorkerParams& params) : p_(params), gate_(params.idle_poll_costly) {
+Worker::Worker(const WorkerParams& params) : p_(params), ends_(params.id, &stats_), gate_(params.idle_poll_costly) {
   lanes_.assign(p_.max_lanes, nullptr);
   work_.reserve(p_.max_lanes + kMaxTurnLanes);  // a turn puts lanes back before it takes them off the front
   touched_.reserve(p_.max_lanes);
@@ -65,7 +65,7 @@ uint32_t Worker::turn(uint64_t now) noexcept {
   p_.queue->flush();  // one doorbell per turn
   if (now >= next_scan_) [[unlikely]]
     work += scan();
-  flush_done();
+  ends_.flush();
   if (!touched_.empty()) report_all();
   return work;
 }
@@ -86,7 +86,7 @@ void Worker::catch_up() noexcept {
 void Worker::on_message(const ToWorker& m) noexcept {
   using Kind = ToWorker::Kind;
   switch (m.kind) {
-    case Kind::kOpenLane: on_open_lane(m.opened); return;
+    case Kind::kOpenLane: on_open_lane(static_cast<Lane*>(m.opened)); return;
     case Kind::kAddExtent: {
       ExtentId id;
       (void)p_.rx_pool->add_extent(std::unique_ptr<Extent>(m.extent), &id);
@@ -111,7 +111,7 @@ void Worker::on_message(const ToWorker& m) noexcept {
     case Kind::kRemovePort: {
       for (Lane* lane : lanes_)
         if (lane != nullptr) leave_port(*lane, m.port);
-      flush_done();
+      ends_.flush();
       std::erase(ports_, m.port);
       ToControl done{};
       done.kind = ToControl::Kind::kPortRemoved;
@@ -130,8 +130,8 @@ void Worker::on_message(const ToWorker& m) noexcept {
 void Worker::on_lane_message(Lane& lane, const ToWorker& m) noexcept {
   using Kind = ToWorker::Kind;
   if (m.ctrl_ack != lane.ctrl_ack) {
-    lane.ctrl_ack = m.ctrl_ack;  // no message carried it yet, and half a circle from it is no number of today's
-    lane.ctrl_ack_sent.store(static_cast<uint16_t>(m.ctrl_ack + 0x8000), std::memory_order_relaxed);
+    lane.ctrl_ack = m.ctrl_ack;
+    lane.not_carried(m.ctrl_ack);
   }
   switch (m.kind) {
     case Kind::kOpenTx:
@@ -332,7 +332,7 @@ void Worker::give_up(Lane& lane, uint32_t index, Code why) noexcept {
 void Worker::finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept {
   Task& task = tasks_[index];
   end_wait(task);
-  complete(task, end, code);
+  ends_.put(task.port, TaskDone{task.ref, task.waited_us, end, code, 0});
   (task.older == kNoTask ? lane.oldest : tasks_[task.older].newer) = task.newer;
   (task.newer == kNoTask ? lane.newest : tasks_[task.newer].older) = task.older;
   --lane.tasks;
@@ -347,25 +347,6 @@ void Worker::free_task(uint32_t index) noexcept {
   task.state = Task::State::kFree;
   task.next = free_task_;
   free_task_ = index;
-}
-
-// Completions of one port are gathered and put together; turn() flushes what is left.
-void Worker::complete(Task& task, TaskEnd end, Code code) noexcept {
-  if (task.port == nullptr) return;
-  if (task.port != done_port_ || done_count_ == done_.size()) flush_done();
-  done_port_ = task.port;
-  done_[done_count_++] = TaskDone{task.ref, task.waited_us, end, code, 0};
-}
-
-void Worker::flush_done() noexcept {
-  if (done_count_ == 0) return;
-  (void)done_port_->completions(p_.id).put(std::span<const TaskDone>{done_.data(), done_count_});  // never full
-  uint64_t ends[3] = {};
-  for (uint32_t i = 0; i < done_count_; ++i) ++ends[static_cast<size_t>(done_[i].end)];
-  WorkerStats::add(stats_.tasks_done, ends[0]);
-  WorkerStats::add(stats_.tasks_failed, ends[1]);
-  WorkerStats::add(stats_.tasks_cancelled, ends[2]);
-  done_count_ = 0;
 }
 
 }  // namespace sluice

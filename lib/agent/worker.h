@@ -14,12 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "agent/agent.h"
 #include "agent/lane.h"
 #include "agent/mailbox.h"
 #include "agent/messages.h"
-#include "agent/port_rings.h"
-#include "agent/worker_stats.h"
+#include "agent/worker_agent.h"
 #include "mem/bounce_pool.h"
 #include "proto/msg_header.h"
 #include "xport/driver.h"
@@ -39,13 +37,11 @@ struct WorkerParams {
   bool verify_crc = false, idle_poll_costly = false;
 };
 
-class Worker final : public Agent {
+class Worker final : public WorkerAgent {
  public:
   explicit Worker(const WorkerParams& params);
   ~Worker() override;
   uint32_t turn(uint64_t now) noexcept override;
-  const WorkerStats& stats() const noexcept { return stats_; }
-  WorkerStats& stats() noexcept { return stats_; }  ///< For who begins anew with the peak in it.
 
  private:
   friend struct SimPeek;        // test/sim: the simulator looks, and changes nothing
@@ -88,8 +84,6 @@ class Worker final : public Agent {
   void admit(PortRings* port, const Submission& s) noexcept;
   uint32_t take_cancels(PortRings* port) noexcept;
   void leave_port(Lane& lane, const PortRings* port) noexcept;
-  void complete(Task& task, TaskEnd end, Code code) noexcept;
-  void flush_done() noexcept;
   void give_up(Lane& lane, uint32_t index, Code why) noexcept;
   void free_task(uint32_t index) noexcept;
   void finish(Lane& lane, uint32_t index, TaskEnd end, Code code) noexcept;
@@ -169,7 +163,6 @@ class Worker final : public Agent {
 
   static constexpr uint32_t kScanLanes = 64;  // lanes looked at in one scan
   WorkerParams p_;
-  WorkerStats stats_;
   uint64_t now_ = 0, rx_now_ = 0, next_scan_ = 0, scan_every_;
   std::vector<Lane*> lanes_;
   std::vector<LaneId> work_;     // lanes with something to send
@@ -189,9 +182,7 @@ class Worker final : public Agent {
   uint32_t pack_limit_ = 0;                   // bytes up to which a write is packed
   uint32_t lane_count_ = 0, tx_reserve_ = 0;  // lanes, and tx slots kept for those of them that have none out
   uint32_t tx_out_ = 0, tx_depth_ = 0, rx_posted_ = 0, rx_limit_ = 0;
-  PortRings* done_port_ = nullptr;  // whose completions are gathered in done_
-  std::array<TaskDone, kMaxBurst> done_;
-  uint32_t done_count_ = 0;
+  TaskEnds ends_;
   std::array<Slot, kMaxBurst> spare_;  // tx slots taken in a burst and not used yet
   uint32_t spares_ = 0;
   PollGate gate_;

@@ -1,5 +1,6 @@
 #include "mem/region.h"
 
+#include <numaif.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,6 +66,11 @@ std::byte* map_plain(uint64_t bytes) noexcept {
   return from + skip;
 }
 
+int numa_of(const void* at) noexcept {
+  int node = -1;
+  return get_mempolicy(&node, nullptr, 0, const_cast<void*>(at), MPOL_F_NODE | MPOL_F_ADDR) == 0 ? node : -1;
+}
+
 // @return null with errno set.
 std::byte* map(uint64_t bytes, uint64_t page, int flags) noexcept {
   std::byte* at = flags == 0 ? map_plain(bytes) : map_pages(bytes, flags);
@@ -100,6 +106,7 @@ Status Region::create(RegionKind kind, uint64_t bytes, std::unique_ptr<Region>* 
     region->base_ = map(region->mapped_bytes_, page, 0);
     if (region->base_ == nullptr) return plain_shortage(bytes, std::strerror(errno));
   }
+  region->numa_ = numa_of(region->base_);
   *out = std::move(region);
   return Code::kOk;
 }
@@ -113,6 +120,7 @@ Status Region::import(void* base, uint64_t bytes, std::unique_ptr<Region>* out) 
   (*out)->base_ = static_cast<std::byte*>(base);
   (*out)->bytes_ = bytes;
   (*out)->kind_ = RegionKind::kImported;
+  (*out)->numa_ = numa_of(base);
   return Code::kOk;
 }
 

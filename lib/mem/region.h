@@ -64,6 +64,8 @@ class Region {
   /// Chunks of registrations from now on are no larger than this: one grid for all devices. 0: each device's own.
   void set_chunk_bytes(uint64_t bytes) noexcept { chunk_bytes_ = bytes; }
   uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  /// The NUMA node of the first page, looked up when the region was made; -1: unknown.
+  int numa_node() const noexcept { return numa_; }
   /// Whether [addr, addr + length) lies inside, without overflow.
   bool contains(const void* addr, uint64_t length) const noexcept;
 
@@ -80,6 +82,7 @@ class Region {
   const DeviceMemory* device_memory_ = nullptr;
   int device_ = -1;
   RegionKind kind_ = RegionKind::kPlain;
+  int numa_ = -1;
   std::vector<std::vector<ChunkKey>> keys_;
 };
 

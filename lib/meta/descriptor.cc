@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "meta/json_fields.h"
+#include "meta/segment_json.h"
 
 namespace sluice {
 
@@ -17,8 +18,7 @@ Status encode_descriptor(const NodeDescriptor& node, std::string* out) {
                                       "' is too large to publish: at most " + std::to_string(kMaxSegmentBuffers) +
                                       " buffers and a name of " + std::to_string(kMaxNameBytes) + " bytes");
     Json buffers = Json::array();
-    for (const SegmentBuffer& buffer : segment.buffers)
-      buffers.push_back({{"id", raw(buffer.id)}, {"length", std::to_string(buffer.length)}});
+    for (const SegmentBuffer& buffer : segment.buffers) buffers.push_back(buffer_json(buffer));
     segments.push_back({{"name", segment.name}, {"buffers", std::move(buffers)}});
   }
   *out = json_text({{"version", node.version},
@@ -53,10 +53,8 @@ Status parse_descriptor(std::string_view text, NodeDescriptor* out) {
       .objects("segments", kMaxSegments, [out](Fields& segment) {
         SegmentDescriptor& made = out->segments.emplace_back();
         segment.text("name", &made.name, kMaxNameBytes, Need::kRequired)
-            .objects("buffers", kMaxSegmentBuffers, [&made](Fields& buffer) {
-              SegmentBuffer& entry = made.buffers.emplace_back();
-              buffer.number("id", &entry.id).u64("length", &entry.length);
-            });
+            .objects("buffers", kMaxSegmentBuffers,
+                     [&made](Fields& buffer) { parse_buffer(buffer, &made.buffers.emplace_back()); });
         const auto same = [&made](const SegmentDescriptor& other) { return other.name == made.name; };
         if (std::count_if(out->segments.begin(), out->segments.end(), same) > 1) segment.fail("name", "stands twice");
       });

@@ -80,17 +80,34 @@ void Fields::read_number(const char* name, uint64_t* out, uint64_t max, Need nee
   *out = value;
 }
 
+namespace {
+bool parse_digits(const Json& field, uint64_t* out) {
+  if (!field.is_string()) return false;
+  const std::string& digits = *field.get_ptr<const std::string*>();
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, *out);
+  return error == std::errc{} && stop == end;
+}
+}  // namespace
+
 void Fields::read_u64(const char* name, uint64_t* out, Need need) {
   const Json* field = find(name, need);
   if (field == nullptr) return;
-  if (!field->is_string()) return fail(name, "is no string of digits");
-  const std::string& digits = *field->get_ptr<const std::string*>();
-  const char* end = digits.data() + digits.size();
   uint64_t value = 0;
-  const auto [stop, error] = std::from_chars(digits.data(), end, value);
-  if (error != std::errc{} || stop != end) return fail(name, "is no string of digits of 64 bits");
+  if (!parse_digits(*field, &value)) return fail(name, "is no string of digits of 64 bits");
   if (value == 0 && need == Need::kRequired) return fail(name, "is 0");
   *out = value;
+}
+
+Fields& Fields::u64s(const char* name, std::vector<uint64_t>* out, size_t max_count) {
+  const Json* list = find_list(name, max_count);
+  if (list == nullptr) return *this;
+  for (const Json& item : *list)
+    if (!parse_digits(item, &out->emplace_back())) {
+      fail(name, "has an item that is no string of digits of 64 bits");
+      break;
+    }
+  return *this;
 }
 
 Fields& Fields::flag(const char* name, bool* out) {

@@ -60,6 +60,8 @@ class Fields {
   Fields& flag(const char* name, bool* out);
   Fields& text(const char* name, std::string* out, size_t max_bytes, Need need = Need::kOptional);
   Fields& texts(const char* name, std::vector<std::string>* out, size_t max_count, size_t max_bytes);
+  /// A list of 64-bit numbers, each a decimal string.
+  Fields& u64s(const char* name, std::vector<uint64_t>* out, size_t max_count);
   /// Hexadecimal.
   Fields& blob(const char* name, std::vector<std::byte>* out, size_t max_bytes);
   /// A list of objects; @p each(Fields&) reads one.

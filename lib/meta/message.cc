@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "meta/json_fields.h"
+#include "meta/segment_json.h"
 
 namespace sluice {
 namespace {
@@ -85,10 +86,27 @@ Status encode(const SegmentQuery& m, Json* j) {
 Status encode(const SegmentReply& m, Json* j) {
   *j = {{"request", digits(m.request)}, {"refusal", cut(m.refusal)}};
   Json buffers = Json::array();
-  for (const SegmentBuffer& buffer : m.buffers)
-    buffers.push_back({{"id", raw(buffer.id)}, {"length", digits(buffer.length)}});
+  for (const SegmentBuffer& buffer : m.buffers) {
+    if (Status bad = over("chunks of a buffer", buffer.chunks.size(), kMaxBufferChunks); !bad.ok()) return bad;
+    buffers.push_back(buffer_json(buffer));
+  }
   (*j)["buffers"] = std::move(buffers);
   return over("buffers", m.buffers.size(), kMaxSegmentBuffers);
+}
+
+Status encode(const BuffersEnd& m, Json* j) {
+  Json ids = Json::array();
+  for (const uint64_t id : m.ids) ids.push_back(digits(id));
+  *j = {{"request", digits(m.request)}, {"ids", std::move(ids)}};
+  return over("buffers", m.ids.size(), kMaxSegmentBuffers);
+}
+Status encode(const BuffersLeft& m, Json* j) {
+  *j = {{"request", digits(m.request)}};
+  return {};
+}
+Status encode(const PathMove& m, Json* j) {
+  *j = {{"rail", m.rail}, {"worker", m.worker}, {"address", hex_of(m.address)}};
+  return over("an address blob", m.address.size(), kMaxAddressBlobBytes);
 }
 
 // ---- parse
@@ -139,10 +157,17 @@ void parse(Fields& f, SegmentQuery* m) {
 void parse(Fields& f, SegmentReply* m) {
   f.u64("request", &m->request)
       .text("refusal", &m->refusal, kMaxTextBytes)
-      .objects("buffers", kMaxSegmentBuffers, [m](Fields& buffer) {
-        SegmentBuffer& made = m->buffers.emplace_back();
-        buffer.number("id", &made.id).u64("length", &made.length);
-      });
+      .objects("buffers", kMaxSegmentBuffers,
+               [m](Fields& buffer) { parse_buffer(buffer, &m->buffers.emplace_back()); });
+}
+
+void parse(Fields& f, BuffersEnd* m) {
+  f.u64("request", &m->request, Need::kRequired).u64s("ids", &m->ids, kMaxSegmentBuffers);
+}
+void parse(Fields& f, BuffersLeft* m) { f.u64("request", &m->request, Need::kRequired); }
+void parse(Fields& f, PathMove* m) {
+  f.number("rail", &m->rail).number("worker", &m->worker).blob("address", &m->address, kMaxAddressBlobBytes);
+  if (f.status().ok() && m->address.empty()) f.fail("address", "is missing");
 }
 
 // ---- the table: the name of each alternative of OobMessage, in its order.
@@ -163,6 +188,7 @@ constexpr TypeRow kTypes[] = {
     {"hello", parse_as<0>},  {"welcome", parse_as<1>},       {"ping", parse_as<2>},
     {"pong", parse_as<3>},   {"bye", parse_as<4>},           {"offer", parse_as<5>},
     {"answer", parse_as<6>}, {"segment_query", parse_as<7>}, {"segment_reply", parse_as<8>},
+    {"buffers_end", parse_as<9>}, {"buffers_left", parse_as<10>}, {"path_move", parse_as<11>},
 };
 static_assert(std::size(kTypes) == std::variant_size_v<OobMessage>, "one row for each message");
 }  // namespace

@@ -30,6 +30,8 @@ inline constexpr size_t kMaxFeatures = 64;
 inline constexpr size_t kMaxOfferLanes = 1024;
 inline constexpr size_t kMaxAddressBlobBytes = 512;
 inline constexpr size_t kMaxSegmentBuffers = 8192;
+inline constexpr size_t kMaxBufferChunks = 4096;
+inline constexpr size_t kMaxRails = 16;  ///< Of one node.
 
 /// The first message in each direction.
 struct Hello {
@@ -86,9 +88,18 @@ struct PathOffer {
 };
 struct PathAnswer : PathOffer {};
 
+/// A part of a buffer that is registered in one piece, with its key and address on each of the node's rails.
+struct BufferChunk {
+  uint64_t offset = 0, length = 0;
+  std::vector<uint64_t> addrs, keys;
+
+  bool operator==(const BufferChunk&) const = default;
+};
+
 struct SegmentBuffer {
   BufferId id{};
   uint64_t length = 0;
+  std::vector<BufferChunk> chunks;  ///< One-sided only: in order, without gaps, all of the buffer.
 
   bool operator==(const SegmentBuffer&) const = default;
 };
@@ -104,7 +115,25 @@ struct SegmentReply {
   std::vector<SegmentBuffer> buffers;
 };
 
-using OobMessage = std::variant<Hello, Welcome, Ping, Pong, Bye, PathOffer, PathAnswer, SegmentQuery, SegmentReply>;
+/// One-sided only: these buffers end. The receiver uses them no more, and says so (BuffersLeft) when nothing of its own
+/// is under way to them.
+struct BuffersEnd {
+  uint64_t request = 0;  ///< Chosen by the sender, repeated in the answer.
+  std::vector<uint64_t> ids;
+};
+struct BuffersLeft {
+  uint64_t request = 0;
+};
+
+/// One-sided only: a queue was opened anew, so the paths to it lead here now.
+struct PathMove {
+  uint16_t rail = 0;
+  uint16_t worker = 0;
+  std::vector<std::byte> address;  ///< Required, not empty.
+};
+
+using OobMessage = std::variant<Hello, Welcome, Ping, Pong, Bye, PathOffer, PathAnswer, SegmentQuery, SegmentReply,
+                                BuffersEnd, BuffersLeft, PathMove>;
 
 /// The JSON text of @p message. @return kLimit when a list, name or blob is over its cap.
 Status encode_message(const OobMessage& message, std::string* out);

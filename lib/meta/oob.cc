@@ -218,6 +218,12 @@ void deliver(OobEvents& events, OobPeer peer, const OobMessage& message) {
     events.on_segment_query(peer, *query);
   } else if (const auto* reply = std::get_if<SegmentReply>(&message)) {
     events.on_segment_reply(peer, *reply);
+  } else if (const auto* end = std::get_if<BuffersEnd>(&message)) {
+    events.on_buffers_end(peer, *end);
+  } else if (const auto* left = std::get_if<BuffersLeft>(&message)) {
+    events.on_buffers_left(peer, *left);
+  } else if (const auto* move = std::get_if<PathMove>(&message)) {
+    events.on_path_move(peer, *move);
   }
 }
 

@@ -68,12 +68,15 @@ class OobEvents {
   virtual void on_answer(OobPeer peer, const PathAnswer& answer) = 0;
   virtual void on_segment_query(OobPeer peer, const SegmentQuery& query) = 0;
   virtual void on_segment_reply(OobPeer peer, const SegmentReply& reply) = 0;
+  virtual void on_buffers_end(OobPeer, const BuffersEnd&) {}
+  virtual void on_buffers_left(OobPeer, const BuffersLeft&) {}
+  virtual void on_path_move(OobPeer, const PathMove&) {}
 
  protected:
   ~OobEvents() = default;
 };
 
-/// Tell @p events what a peer that is up said, if it is theirs: offers, answers, queries, replies.
+/// Tell @p events what a peer that is up said, if it is theirs: from offers on.
 void deliver(OobEvents& events, OobPeer peer, const OobMessage& message);
 
 struct OobCounters {
@@ -103,7 +106,7 @@ class Oob {
   /// Say bye with @p reason and close. @pre the caller has stopped placing @p peer's data. No on_down follows.
   /// @return when the peer can place nothing of ours any more, in ns; 0 when @p peer is not up.
   virtual uint64_t close_peer(OobPeer peer, std::string_view reason) = 0;
-  /// Queue one message; it goes out whole. @pre it is an offer, answer, query or reply.
+  /// Queue one message; it goes out whole. @pre it is none of the first five of OobMessage.
   /// @return kStale (not up), kAgain (output full), kLimit (over a cap).
   virtual Status send(OobPeer peer, const OobMessage& message) = 0;
 

@@ -34,6 +34,21 @@ struct Judge {
   void operator()(const SegmentQuery& m) const { require(m.name.size() <= kMaxNameBytes); }
   void operator()(const SegmentReply& m) const {
     require(m.buffers.size() <= kMaxSegmentBuffers && m.refusal.size() <= kMaxTextBytes);
+    for (const SegmentBuffer& buffer : m.buffers) {
+      uint64_t end = 0;
+      for (const BufferChunk& chunk : buffer.chunks) {
+        require(chunk.offset == end && chunk.length != 0 && chunk.length <= buffer.length - end);
+        require(!chunk.keys.empty() && chunk.keys.size() <= kMaxRails && chunk.keys.size() == chunk.addrs.size());
+        require(chunk.keys.size() == buffer.chunks[0].keys.size());
+        end += chunk.length;
+      }
+      require(buffer.chunks.empty() || end == buffer.length);
+    }
+  }
+  void operator()(const BuffersEnd& m) const { require(m.request != 0 && m.ids.size() <= kMaxSegmentBuffers); }
+  void operator()(const BuffersLeft& m) const { require(m.request != 0); }
+  void operator()(const PathMove& m) const {
+    require(!m.address.empty() && m.address.size() <= kMaxAddressBlobBytes);
   }
   void operator()(const Bye& m) const { require(m.reason.size() <= kMaxTextBytes); }
   void operator()(const Welcome&) const {}
