@@ -101,6 +101,8 @@ void RmaWorker::on_message(const ToWorker& m) noexcept {
 
 void RmaWorker::on_open_lane(RmaLane* lane) noexcept {
   lanes_[raw(lane->params.id)] = lane;
+  for (uint16_t r = 0; r < rails_.size(); ++r)
+    if (rails_[r].p.paired) (void)usable(*lane, r);
   WorkerStats::set(stats_.lanes, ++lane_count_);
 }
 

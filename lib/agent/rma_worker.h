@@ -31,6 +31,7 @@ struct RmaRail {
   uint64_t bits_per_s = 0;
   bool placed = false;  ///< A write completes once it is placed (DeviceCaps::delivery_complete).
   bool idle_poll_costly = false;
+  bool paired = false;  ///< DeviceCaps::paired: both ends connect when the lane opens, else the one that writes.
   /// By NUMA node of the memory: what its distance costs, 1 or more (env/plan.h). A node beyond the end: 1.
   std::vector<uint32_t> penalty;
   /// Registered with the rail: where the reads behind writes go.

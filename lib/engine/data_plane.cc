@@ -6,12 +6,12 @@
 #include <atomic>
 #include <bit>
 
+#include "agent/rma_worker.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "meta/address.h"
 #include "meta/message.h"
+#include "env/plan.h"
 #include "proto/msg_header.h"
-#include "xport/registry.h"
 
 namespace sluice {
 namespace {
@@ -23,40 +23,9 @@ constexpr uint64_t kAckDelayUs = 20;       // how long an acknowledgement may wa
 constexpr uint64_t kCtrlAckDelayUs = 100;  // how long a control acknowledgement may wait for a data message
 constexpr uint64_t kRetryUs = 20'000, kRetryMaxUs = 200'000;
 constexpr uint64_t kProbeMaxUs = 100'000;  // law 7
+constexpr uint64_t kScratchBytes = 4096;
+constexpr uint64_t kGraceMs = 250;  // for ops of a lane that was given up to come home by themselves
 constexpr uint64_t kFenceIdleUs = 50'000;  // without a message for so long, a session's unused credit may be taken back
-
-struct TransportRow {
-  std::string_view name, driver;
-};
-constexpr TransportRow kTransports[] = {
-    {"fabric_twosided", "fabric"}, {"rdma_twosided", "verbs"}, {"loop_twosided", "loop"}};
-
-DeviceUse use_of(const NodeSettings& settings) {
-  DeviceUse use;
-  const auto byte = [](uint32_t value) { return static_cast<uint8_t>(value); };
-  use.pair.gid_index = static_cast<uint16_t>(settings.gid_index);
-  use.pair.mtu_bytes = static_cast<uint16_t>(settings.rdma_mtu);
-  use.pair.timeout = byte(settings.ack_timeout);
-  use.pair.retries = byte(settings.ack_retries);
-  use.pair.rnr_retries = byte(settings.rnr_retries);
-  use.pair.rnr_timer = byte(settings.rnr_timer);
-  use.pair.traffic_class = byte(settings.traffic_class);
-  use.pair.service_level = byte(settings.service_level);
-  use.pair.relaxed_ordering = settings.relaxed_ordering;
-  return use;
-}
-
-Status driver_of(const std::string& transport, std::string_view* driver) {
-  std::string list;
-  for (const TransportRow& row : kTransports) {
-    if (row.name == transport) {
-      *driver = row.driver;
-      return Code::kOk;
-    }
-    list.append(list.empty() ? "" : ", ").append(row.name);
-  }
-  return {Code::kNotFound, "transport '" + transport + "' is not known; known: " + list};
-}
 
 std::atomic<uint64_t> g_extent_number{0};
 }  // namespace
@@ -74,10 +43,11 @@ Status DataPlane::build(const NodeSettings& settings, const Outside& outside, st
   made->frame_bytes_ = static_cast<uint32_t>(settings.ctrl_slot_bytes);
   if (settings.hugepages == "on") made->region_kind_ = RegionKind::kHuge;
   if (settings.hugepages == "off") made->region_kind_ = RegionKind::kPlain;
-  if (Status s = made->open_device(settings, outside); !s.ok()) return s;
+  if (Status s = made->rails_.open(settings, outside); !s.ok()) return s;
   if (Status s = made->open_queues(settings); !s.ok()) return s;
   made->size_and_check(settings);
   if (Status s = made->open_pools(settings); !s.ok()) return s;
+  if (Status s = made->open_scratch(); !s.ok()) return s;
   if (Status s = made->open_mailboxes(settings); !s.ok()) return s;
   made->make_agents(settings, outside.ticks);
   *out = std::move(made);
@@ -88,6 +58,7 @@ namespace {
 // What was handed over by a message that nobody took.
 void free_handed(const FromService& m) {
   if (m.kind == FromService::Kind::kPeerUp) delete m.peer_object;
+  if (m.kind == FromService::Kind::kPath) delete m.address;
   if (m.kind == FromService::Kind::kExtent || m.kind == FromService::Kind::kCtrlExtent) delete m.extent;
 }
 void free_handed(const ToService& m) {
@@ -97,6 +68,7 @@ void free_handed(const ToService& m) {
 void free_handed(const ToWorker& m) {
   if (m.kind == ToWorker::Kind::kOpenLane) delete m.opened;
   if (m.kind == ToWorker::Kind::kAddExtent) delete m.extent;
+  if (m.kind == ToWorker::Kind::kPath) delete m.address;
 }
 void free_handed(const ToControl& m) {
   if (m.kind == ToControl::Kind::kLaneClosed) delete m.closed;
@@ -113,12 +85,15 @@ DataPlane::~DataPlane() {
   const bool built = control_ != nullptr;
   control_.reset();
   workers_.clear();
-  for (const auto& queue : queues_)
-    if (queue != nullptr) queue->shutdown();  // null: it could not be opened
+  for (const auto& rails : queues_)
+    for (const auto& queue : rails)
+      if (queue != nullptr) queue->shutdown();  // null: it could not be opened
   if (ctrl_queue_ != nullptr) ctrl_queue_->shutdown();
   queues_.clear();
+  closed_queues_.clear();
   ctrl_queue_.reset();
-  for (Region* region : registered_) (void)device_->dereg(*region, 0).ok();
+  for (Region* region : registered_) (void)rails_.device(0).dereg(*region, 0).ok();
+  if (scratch_ != nullptr) (void)rails_.deregister_region(*scratch_).ok();
   if (!built) return;
   free_all(from_service_);
   free_all(to_service_);
@@ -126,69 +101,51 @@ DataPlane::~DataPlane() {
   for (const auto& box : to_control_) free_all(*box);
 }
 
-Status DataPlane::probe(const NodeSettings& settings, const Outside& outside, bool all, std::unique_ptr<Driver>* driver,
-                        std::vector<DeviceInfo>* found) {
-  std::string_view name;
-  if (Status s = driver_of(settings.transport, &name); !s.ok()) return s;
-  Status s = outside.driver(name, driver);
-  if (s.ok()) s = all ? (*driver)->list(settings.provider, found) : (*driver)->probe(settings.provider, found);
-  return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
-}
-
-// The device that was named; else the one that has the address at which peers connect; else the first.
-const DeviceInfo* DataPlane::choose(const NodeSettings& settings, const std::vector<DeviceInfo>& found) {
-  const DeviceInfo* chosen = found.data();
-  Address listen;
-  std::vector<SockAddr> targets;
-  if (parse_address(settings.listen, AddressUse::kListen, 0, &listen).ok() && !listen.host.empty() &&
-      resolve(listen, AddressUse::kListen, &targets).ok()) {
-    for (const DeviceInfo& info : found)
-      for (const SockAddr& target : targets)
-        if (address_of(target).host == info.address) chosen = &info;
-  }
-  for (const DeviceInfo& info : found)
-    if (info.name == settings.device) chosen = &info;
-  return chosen;
-}
-
-Status DataPlane::open_device(const NodeSettings& settings, const Outside& outside) {
-  std::vector<DeviceInfo> found;
-  if (Status s = probe(settings, outside, false, &driver_, &found); !s.ok()) return s;
-  if (!settings.device.empty()) {
-    DeviceInfo named;
-    named.name = settings.device;
-    named.provider = settings.provider == "auto" ? "" : settings.provider;
-    Status s = driver_->open(named, use_of(settings), &device_);
-    return s.ok() ? s : Status{s.code(), "transport '" + settings.transport + "': " + s.text()};
-  }
-  return driver_->open(*choose(settings, found), use_of(settings), &device_);
-}
-
 Status DataPlane::open_queues(const NodeSettings& settings) {
-  QueueParams data;
-  const DeviceCaps& caps = device_->caps();
-  data.tx_depth = settings.tx_depth != 0 ? static_cast<uint32_t>(settings.tx_depth) : caps.tx_depth;
-  data.rx_depth = std::min(caps.rx_depth, static_cast<uint32_t>(settings.rx_slots_max));
-  data.max_paths = static_cast<uint32_t>(settings.max_peers);
-  data.msg_bytes = slot_bytes_;
-  if (caps.max_msg_bytes != 0 && caps.max_msg_bytes < slot_bytes_)
-    return {Code::kLimit, "slot-size " + std::to_string(settings.slot_bytes) + ": device " + device_->info().name +
-                              " takes messages of at most " + std::to_string(caps.max_msg_bytes) +
-                              " bytes; lower slot-size"};
+  queues_.resize(settings.workers);
   for (uint32_t w = 0; w < settings.workers; ++w) {
-    queues_.emplace_back();
-    if (Status s = device_->open_queue(data, &queues_.back()); !s.ok()) return s;
+    queues_[w].resize(rails_.count());
+    for (uint16_t r = 0; r < rails_.count(); ++r)
+      if (Status s = open_queue(settings, r, &queues_[w][r]); !s.ok()) return s;
   }
-  QueueParams ctrl = data;
+  const DeviceCaps& caps = device().caps();
+  QueueParams ctrl;
+  ctrl.max_paths = settings.max_peers;
   ctrl.tx_depth = std::min(caps.tx_depth, kCtrlTxSlots);
   ctrl.rx_depth = caps.rx_depth;
   ctrl.msg_bytes = frame_bytes_;
-  return device_->open_queue(ctrl, &ctrl_queue_);
+  return rails_.device(0).open_queue(ctrl, &ctrl_queue_);
+}
+
+Status DataPlane::open_queue(const NodeSettings& settings, uint16_t rail, std::unique_ptr<Queue>* out) const {
+  const Device& device = rails_.device(rail);
+  const DeviceCaps& caps = device.caps();
+  QueueParams data;
+  data.tx_depth = settings.tx_depth != 0 ? settings.tx_depth : caps.tx_depth;
+  data.rx_depth = one_sided() ? 1 : std::min(caps.rx_depth, settings.rx_slots_max);
+  data.max_paths = settings.max_peers;
+  data.msg_bytes = one_sided() ? 64 : slot_bytes_;  // no messages, but a queue has room for one
+  if (!one_sided() && caps.max_msg_bytes != 0 && caps.max_msg_bytes < slot_bytes_)
+    return {Code::kLimit, "slot-size " + std::to_string(settings.slot_bytes) + ": device " + device.info().name +
+                              " takes messages of at most " + std::to_string(caps.max_msg_bytes) +
+                              " bytes; lower slot-size"};
+  return rails_.device(rail).open_queue(data, out);
+}
+
+Status DataPlane::reopen_queue(const NodeSettings& settings, uint32_t worker, uint16_t rail) {
+  std::unique_ptr<Queue> fresh;
+  if (Status s = open_queue(settings, rail, &fresh); !s.ok()) return s;
+  closed_queues_.push_back(std::exchange(queues_[worker][rail], std::move(fresh)));
+  return Code::kOk;
 }
 
 // What is cut or short is said before memory is taken, in a line each.
 void DataPlane::size_and_check(const NodeSettings& settings) {
-  sizing_ = size_pools(settings, device_->info().name, queues_[0]->depth());
+  if (one_sided()) {
+    sizing_.window = settings.session_floor;
+    return;
+  }
+  sizing_ = size_pools(settings, device().info().name, queues_[0][0]->depth());
   for (const std::string& line : sizing_.chosen_cuts) log_warn("settings", line);
   for (const std::string& line : sizing_.default_cuts) log_info("settings", line);
   const uint64_t bytes = bounce_bytes(settings, kFirstSessions * kCtrlSlotsPerSession + kCtrlTxSlots);
@@ -199,7 +156,7 @@ void DataPlane::size_and_check(const NodeSettings& settings) {
 // The limit of locked memory matters to devices that pin.
 EalFacts DataPlane::memory_facts() const {
   EalFacts facts = read_eal_facts();
-  if (!device_->caps().needs_local_reg) facts.memlock_bytes = UINT64_MAX;
+  if (!device().caps().needs_local_reg) facts.memlock_bytes = UINT64_MAX;
   return facts;
 }
 
@@ -214,8 +171,8 @@ Status DataPlane::make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_p
   std::unique_ptr<Extent> made;
   if (Status s = Extent::make(region_kind_, name.c_str(), slots, slot_bytes, &made); !s.ok()) return s;
   hugepages_ = hugepages_ || made->region().kind() == RegionKind::kHuge;
-  if (device_->caps().needs_local_reg) {
-    if (Status s = device_->reg(made->region(), 0, false); !s.ok())
+  if (device().caps().needs_local_reg) {
+    if (Status s = rails_.device(0).reg(made->region(), 0, false); !s.ok())
       return with_shortage(std::move(s), memory_facts(), locked_with(made->region()), 0);
     registered_.push_back(&made->region());
   }
@@ -225,7 +182,7 @@ Status DataPlane::make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_p
 
 void DataPlane::free_extent(std::unique_ptr<Extent> extent) {
   if (std::erase(registered_, &extent->region()) == 0) return;
-  if (Status s = device_->dereg(extent->region(), 0); !s.ok()) log_warn("memory", "deregister: " + s.describe());
+  if (Status s = rails_.device(0).dereg(extent->region(), 0); !s.ok()) log_warn("memory", "deregister: " + s.describe());
 }
 
 Status DataPlane::open_pools(const NodeSettings& settings) {
@@ -242,7 +199,7 @@ Status DataPlane::open_pools(const NodeSettings& settings) {
     }
     return Code::kOk;
   };
-  for (uint32_t w = 0; w < settings.workers; ++w) {
+  for (uint32_t w = 0; w < settings.workers && !one_sided(); ++w) {
     rx_.push_back(std::make_unique<BouncePool>(slot_bytes_, uint16_t{0}));
     tx_.push_back(std::make_unique<BouncePool>(slot_bytes_, uint16_t{0}));
     if (Status s = fill(*rx_.back(), settings.rx_slots, settings.extent_slots); !s.ok()) return s;
@@ -267,30 +224,85 @@ Status DataPlane::open_mailboxes(const NodeSettings& settings) {
 }
 
 void DataPlane::make_agents(const NodeSettings& settings, TickSource ticks) {
+  for (uint16_t i = 0; i < settings.workers; ++i)
+    if (one_sided())
+      workers_.push_back(make_rma_worker(settings, i));
+    else
+      workers_.push_back(make_worker(settings, ticks, i));
+  control_ = make_control(settings);
+}
+
+std::unique_ptr<WorkerAgent> DataPlane::make_worker(const NodeSettings& settings, TickSource ticks, uint16_t i) {
   const uint64_t us = ticks_per_us_, ms = 1000 * us;
   WorkerParams w;
+  w.id = WorkerId{i};
+  w.queue = queues_[i][0].get();
+  w.rx_pool = rx_[i].get();
+  w.tx_pool = tx_[i].get();
+  w.inbox = to_worker_[i].get();
+  w.control = to_control_[i].get();
   w.ticks = ticks;
   w.slot_bytes = slot_bytes_;
-  w.max_lanes = static_cast<uint32_t>(settings.max_peers);
-  w.max_tasks = static_cast<uint32_t>(settings.max_tasks);
+  w.max_lanes = settings.max_peers;
+  w.max_tasks = settings.max_tasks;
   w.max_buffers = kMaxExports;
-  w.rx_slots_max = static_cast<uint32_t>(settings.rx_slots_max);
+  w.rx_slots_max = settings.rx_slots_max;
   w.ticks_per_us = us;
   w.task_timeout = settings.task_timeout_ms * ms;
   w.probe_first = settings.credit_probe_us * us;
   w.probe_max = kProbeMaxUs * us;
   w.lease = settings.lease_ms * ms;
   w.verify_crc = settings.verify_crc;
-  w.idle_poll_costly = device_->caps().idle_poll_costly;
+  w.idle_poll_costly = device().caps().idle_poll_costly;
+  return std::make_unique<Worker>(w);
+}
+
+// Where reads go that are only there to follow writes (DeviceCaps::delivery_complete).
+Status DataPlane::open_scratch() {
+  if (!one_sided()) return Code::kOk;
+  if (Status s = Region::create(RegionKind::kPlain, kScratchBytes, &scratch_); !s.ok()) return s;
+  return rails_.register_region(*scratch_);
+}
+
+std::unique_ptr<WorkerAgent> DataPlane::make_rma_worker(const NodeSettings& settings, uint16_t i) {
+  const uint64_t us = ticks_per_us_, ms = 1000 * us;
+  RmaWorkerParams w;
+  w.id = WorkerId{i};
+  Machine machine;
+  if (rails_.count() > 1) (void)read_machine(&machine).ok();  // unknown: every rail is as near
+  for (uint16_t r = 0; r < rails_.count(); ++r) {
+    const DeviceInfo& info = rails_.device(r).info();
+    const DeviceCaps& caps = rails_.device(r).caps();
+    RmaRail rail;
+    rail.queue = queues_[i][r].get();
+    rail.max_op_bytes = caps.max_msg_bytes == 0 ? UINT32_MAX : std::min<uint64_t>(caps.max_msg_bytes, UINT32_MAX);
+    rail.bits_per_s = info.bits_per_s;
+    rail.placed = caps.delivery_complete;
+    rail.idle_poll_costly = caps.idle_poll_costly;
+    rail.paired = caps.paired;
+    for (size_t node = 0; node < machine.distance.size(); ++node)
+      rail.penalty.push_back(numa_penalty(machine, info.numa_node, static_cast<int>(node)));
+    rail.scratch = scratch_->base() + (size_t{i} * kMaxRails + r) % kScratchBytes;
+    rail.scratch_desc = scratch_->keys(r)[0].local_desc;
+    w.rails.push_back(std::move(rail));
+  }
+  w.inbox = to_worker_[i].get();
+  w.control = to_control_[i].get();
+  w.max_lanes = settings.max_peers;
+  w.max_tasks = settings.max_tasks;
+  w.op_bytes = settings.op_bytes;
+  w.ticks_per_us = us;
+  w.task_timeout = settings.task_timeout_ms * ms;
+  w.lease = settings.lease_ms * ms;
+  w.grace = kGraceMs * ms;
+  w.scan_every = std::max<uint64_t>(1, settings.credit_probe_us * us);
+  return std::make_unique<RmaWorker>(std::move(w));
+}
+
+std::unique_ptr<Control> DataPlane::make_control(const NodeSettings& settings) {
+  const uint64_t us = ticks_per_us_, ms = 1000 * us;
   ControlParams c;
   for (uint16_t i = 0; i < settings.workers; ++i) {
-    w.id = WorkerId{i};
-    w.queue = queues_[i].get();
-    w.rx_pool = rx_[i].get();
-    w.tx_pool = tx_[i].get();
-    w.inbox = to_worker_[i].get();
-    w.control = to_control_[i].get();
-    workers_.push_back(std::make_unique<Worker>(w));
     c.to_worker.push_back(to_worker_[i].get());
     c.from_worker.push_back(to_control_[i].get());
   }
@@ -304,10 +316,12 @@ void DataPlane::make_agents(const NodeSettings& settings, TickSource ticks) {
   c.frame_bytes = frame_bytes_;
   c.session_floor = static_cast<uint32_t>(settings.session_floor);
   c.slot_bytes = slot_bytes_;
-  c.extent_slots = static_cast<uint32_t>(settings.extent_slots);
+  c.extent_slots = settings.extent_slots;
   c.rx_slots = sizing_.rx_slots;
-  c.rx_slots_min = static_cast<uint32_t>(settings.rx_slots_min);
+  c.rx_slots_min = settings.rx_slots_min;
   c.rx_slots_max = sizing_.rx_slots_max;
+  if (one_sided())  // no message comes, so the floor of every session is promised and never used
+    c.extent_slots = c.rx_slots = c.rx_slots_min = c.rx_slots_max = c.session_floor * c.max_peers;
   c.ack_delay = kAckDelayUs * us;
   c.ctrl_ack_delay = kCtrlAckDelayUs * us;
   c.retry = kRetryUs * us;
@@ -316,8 +330,8 @@ void DataPlane::make_agents(const NodeSettings& settings, TickSource ticks) {
   c.fence_idle = kFenceIdleUs * us;
   c.first_answer = settings.connect_timeout_ms * ms;
   c.answer = std::max(settings.connect_timeout_ms, settings.task_timeout_ms) * ms;
-  c.idle_poll_costly = device_->caps().idle_poll_costly;
-  control_ = std::make_unique<Control>(c);
+  c.idle_poll_costly = device().caps().idle_poll_costly;
+  return std::make_unique<Control>(c);
 }
 
 }  // namespace sluice

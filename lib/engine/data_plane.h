@@ -20,6 +20,7 @@
 #include "agent/worker.h"
 #include "base/status.h"
 #include "engine/outside.h"
+#include "engine/rails.h"
 #include "engine/sizing.h"
 #include "env/node_settings.h"
 #include "mem/bounce_pool.h"
@@ -36,12 +37,6 @@ std::string extent_name(uint64_t number);
 
 class DataPlane {
  public:
-  /// The driver of the settings' transport, and the devices that it finds for their provider. With provider "auto":
-  /// those of the best one, or with @p all of every one.
-  static Status probe(const NodeSettings& settings, const Outside& outside, bool all, std::unique_ptr<Driver>* driver,
-                      std::vector<DeviceInfo>* found);
-  /// The one of @p found that is named, or at the listening address, or the first.
-  static const DeviceInfo* choose(const NodeSettings& settings, const std::vector<DeviceInfo>& found);
   /// @pre EAL is up.
   static Status build(const NodeSettings& settings, const Outside& outside, std::unique_ptr<DataPlane>* out);
   ~DataPlane();
@@ -50,14 +45,18 @@ class DataPlane {
 
   Status make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_ptr<Extent>* out);
   void free_extent(std::unique_ptr<Extent> extent);
+  /// A new queue in the place of one that is shut down and empty, which stays until the node ends.
+  Status reopen_queue(const NodeSettings& settings, uint32_t worker, uint16_t rail);
 
   uint32_t workers() const noexcept { return static_cast<uint32_t>(workers_.size()); }
-  Worker& worker(uint32_t i) noexcept { return *workers_[i]; }
+  WorkerAgent& worker(uint32_t i) noexcept { return *workers_[i]; }
   Control& control() noexcept { return *control_; }
-  Queue& worker_queue(uint32_t i) noexcept { return *queues_[i]; }
+  Queue& worker_queue(uint32_t i, uint16_t rail = 0) noexcept { return *queues_[i][rail]; }
   Queue& control_queue() noexcept { return *ctrl_queue_; }
-  const Device& device() const noexcept { return *device_; }
-  void tend() noexcept { device_->tend(); }
+  const Device& device() const noexcept { return rails_.device(0); }
+  void tend() noexcept { rails_.tend(); }
+  Rails& rails() noexcept { return rails_; }
+  bool one_sided() const noexcept { return rails_.one_sided(); }
   Mailbox<FromService>& to_control() noexcept { return from_service_; }
   Mailbox<ToService>& from_control() noexcept { return to_service_; }
   NotifyInbox& notifies() noexcept { return notifies_; }
@@ -68,33 +67,38 @@ class DataPlane {
 
  private:
   DataPlane() = default;
-  Status open_device(const NodeSettings& settings, const Outside& outside);
   Status open_queues(const NodeSettings& settings);
+  Status open_queue(const NodeSettings& settings, uint16_t rail, std::unique_ptr<Queue>* out) const;
+  Status open_scratch();
   void size_and_check(const NodeSettings& settings);
   EalFacts memory_facts() const;
   uint64_t locked_with(const Region& more) const noexcept;
   Status open_pools(const NodeSettings& settings);
   Status open_mailboxes(const NodeSettings& settings);
   void make_agents(const NodeSettings& settings, TickSource ticks);
+  std::unique_ptr<WorkerAgent> make_worker(const NodeSettings& settings, TickSource ticks, uint16_t i);
+  std::unique_ptr<WorkerAgent> make_rma_worker(const NodeSettings& settings, uint16_t i);
+  std::unique_ptr<Control> make_control(const NodeSettings& settings);
 
   Sizing sizing_;
   RegionKind region_kind_ = RegionKind::kBest;
   uint32_t slot_bytes_ = 0, frame_bytes_ = 0;
   uint64_t ticks_per_us_ = 1;
   bool hugepages_ = false;
-  std::unique_ptr<Driver> driver_;
-  std::unique_ptr<Device> device_;
+  Rails rails_;
+  std::unique_ptr<Region> scratch_;
   std::vector<Region*> registered_;
   std::unique_ptr<BouncePool> ctrl_rx_, ctrl_tx_;
   std::vector<std::unique_ptr<BouncePool>> rx_, tx_;
   std::unique_ptr<Queue> ctrl_queue_;
-  std::vector<std::unique_ptr<Queue>> queues_;
+  std::vector<std::vector<std::unique_ptr<Queue>>> queues_;  ///< By worker and rail.
+  std::vector<std::unique_ptr<Queue>> closed_queues_;
   Mailbox<FromService> from_service_;
   Mailbox<ToService> to_service_;
   std::vector<std::unique_ptr<Mailbox<ToWorker>>> to_worker_;
   std::vector<std::unique_ptr<Mailbox<ToControl>>> to_control_;
   NotifyInbox notifies_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<WorkerAgent>> workers_;
   std::unique_ptr<Control> control_;
 };
 

@@ -59,7 +59,7 @@ Status Engine::start(const NodeSettings& settings, const RunOptions& options, st
 Status Engine::list_devices(const NodeSettings& settings, std::vector<DeviceEntry>* out) {
   std::unique_ptr<Driver> driver;
   std::vector<DeviceInfo> found;
-  if (Status s = DataPlane::probe(settings, Outside{}, true, &driver, &found); !s.ok()) return s;
+  if (Status s = Rails::probe(settings, Outside{}, true, &driver, &found); !s.ok()) return s;
   Machine machine;  // knows the place of some that their driver does not
   (void)read_machine(&machine).ok();
   for (const DeviceInfo& d : found) {
@@ -106,11 +106,11 @@ void Node::choose_places() {
     machine = Machine{};
     for (const int cpu : read_eal_facts().allowed_cpus) machine.cpus.push_back({cpu, cpu, -1});
   }
-  std::string rail = settings_.device;
+  std::string rail = settings_.devices.empty() ? "" : settings_.devices[0];
   std::unique_ptr<Driver> driver;
   std::vector<DeviceInfo> found;
-  if (machine.distance.size() > 1 && DataPlane::probe(settings_, Outside{}, false, &driver, &found).ok()) {
-    const DeviceInfo& info = *DataPlane::choose(settings_, found);
+  if (machine.distance.size() > 1 && Rails::probe(settings_, Outside{}, false, &driver, &found).ok()) {
+    const DeviceInfo info = Rails::choose(settings_, found)[0];
     rail = info.name;
     if (info.numa_node >= 0) machine.devices.insert(machine.devices.begin(), {rail, info.numa_node});
   }
@@ -157,8 +157,7 @@ Status Node::register_memory(void* addr, uint64_t bytes, MemoryHandle* out) {
   return or_no_memory([&]() -> Status {
     std::unique_ptr<Region> region;
     if (Status s = Region::import(addr, bytes, &region); !s.ok()) return s;
-    const std::lock_guard lock(lock_);
-    return memory_.add(std::move(region), out);
+    return add_memory(std::move(region), out);
   });
 }
 
@@ -169,18 +168,36 @@ Status Node::allocate_buffer(uint64_t bytes, ManagedBuffer* out) {
                             : settings_.hugepages == "off" ? RegionKind::kPlain
                                                            : RegionKind::kBest;
     if (Status s = Region::create(kind, bytes, &region); !s.ok()) return s;
-    out->addr = region->base();
-    out->bytes = bytes;
-    const std::lock_guard lock(lock_);
-    return memory_.add(std::move(region), &out->memory);
+    ManagedBuffer made{region->base(), bytes, {}};
+    if (Status s = add_memory(std::move(region), &made.memory); !s.ok()) return s;
+    *out = made;
+    return Code::kOk;
   });
 }
 
 Status Node::unregister_memory(MemoryHandle memory) {
   return or_no_memory([&] {
-    const std::lock_guard lock(lock_);
-    return memory_.remove(memory);
+    std::unique_ptr<Region> region;
+    {
+      const std::lock_guard lock(lock_);
+      if (Status s = memory_.remove(memory, &region); !s.ok()) return s;
+    }
+    return plane_->rails().deregister_region(*region);
   });
+}
+
+// Registering takes milliseconds, so it is not done under the lock; a region that overlaps another is refused before.
+Status Node::add_memory(std::unique_ptr<Region> region, MemoryHandle* out) {
+  {
+    const std::lock_guard lock(lock_);
+    if (Status s = memory_.check(*region); !s.ok()) return s;
+  }
+  Region& made = *region;
+  if (Status s = plane_->rails().register_region(made); !s.ok()) return s;
+  const std::lock_guard lock(lock_);
+  Status s = memory_.add(&region, out);
+  if (!s.ok()) (void)plane_->rails().deregister_region(made).ok();
+  return s;
 }
 
 Status Node::export_memory(std::string_view name, MemoryHandle memory) {
@@ -199,6 +216,14 @@ Status Node::withdraw_segment(std::string_view name) {
     {
       const std::lock_guard lock(lock_);
       if (Status s = memory_.withdraw(name, &buffers); !s.ok()) return s;
+    }
+    if (plane_->one_sided()) {
+      std::vector<uint32_t> ids;
+      for (const MemoryTable::Exported& buffer : buffers) ids.push_back(buffer.id);
+      if (!service_->end_buffers(ids, std::chrono::milliseconds(settings_.task_timeout_ms)))
+        return {Code::kTimeout, "withdraw segment '" + std::string(name) +
+                                    "': a peer still has transfers to it after task-timeout-ms; its memory stays "
+                                    "exported"};
     }
     for (const MemoryTable::Exported& buffer : buffers) {
       if (!service_->clear_buffer(buffer.id))
@@ -296,7 +321,7 @@ TransportInfo Node::transport() const {
   TransportInfo info;
   info.transport = settings_.transport;
   info.provider = plane_->device().info().provider;
-  info.device = plane_->device().info().name;
+  info.device = plane_->rails().names();
   info.device_address = plane_->device().info().address;
   info.listen_address = format_address(service_->service().listening());
   info.workers = plane_->workers();

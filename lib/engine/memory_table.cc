@@ -13,29 +13,36 @@ std::string range_text(const void* base, uint64_t bytes) {
   return text;
 }
 
-bool by_base(const MemorySpan& a, const MemorySpan& b) noexcept { return a.base < b.base; }
 }  // namespace
 
-Status MemoryTable::add(std::unique_ptr<Region> region, MemoryHandle* out) {
-  const std::byte* base = region->base();
-  for (const Entry& entry : entries_) {
-    if (entry.region == nullptr) continue;
-    const Region& other = *entry.region;
-    if (base < other.base() + other.bytes() && other.base() < base + region->bytes())
-      return {Code::kExists, "memory " + range_text(base, region->bytes()) + " overlaps the registration " +
-                                 range_text(other.base(), other.bytes()) + ": unregister that first"};
-  }
-  size_t index = 0;
-  while (index < entries_.size() && entries_[index].region != nullptr) ++index;
-  if (index == entries_.size()) entries_.emplace_back();
+Status MemoryTable::check(const Region& region) const {
+  const std::byte* base = region.base();
+  auto it = by_base_.lower_bound(base + region.bytes());  // the first that begins behind it
+  if (it == by_base_.begin()) return Code::kOk;
+  const Region& other = *entries_[(--it)->second].region;
+  if (other.base() + other.bytes() <= base) return Code::kOk;
+  if (other.base() == base && other.bytes() == region.bytes())
+    return {Code::kExists, "memory " + range_text(base, region.bytes()) + " is registered already"};
+  return {Code::kExists, "memory " + range_text(base, region.bytes()) + " overlaps the registration " +
+                             range_text(other.base(), other.bytes()) + ": unregister that first"};
+}
+
+Status MemoryTable::add(std::unique_ptr<Region>* region, MemoryHandle* out) {
+  if (Status s = check(**region); !s.ok()) return s;
   // All that allocates comes first: an entry is there with everything, or not at all.
   auto use = std::make_shared<MemoryUse>();
-  auto fresh = list();
-  const MemorySpan span{base, region->bytes(), use};
-  const auto behind = std::upper_bound(fresh->begin(), fresh->end(), span, by_base);
-  fresh->insert(behind, span);
+  use->region = region->get();
+  auto fresh = snapshot_->with({(*region)->base(), (*region)->bytes(), use});
+  if (free_entries_.empty()) {
+    entries_.emplace_back();
+    free_entries_.reserve(entries_.capacity());
+    free_entries_.push_back(static_cast<uint32_t>(entries_.size() - 1));
+  }
+  const uint32_t index = free_entries_.back();
+  by_base_[(*region)->base()] = index;
+  free_entries_.pop_back();
   Entry& entry = entries_[index];
-  entry.region = std::move(region);
+  entry.region = std::move(*region);
   entry.use = std::move(use);
   *out = MemoryHandle{uint64_t{entry.generation} << 32 | index};
   publish(std::move(fresh));
@@ -51,38 +58,29 @@ MemoryTable::Entry* MemoryTable::find(MemoryHandle handle) {
 }
 
 // Ports check closing after they have counted themselves in, so a use that this misses refuses itself.
-Status MemoryTable::remove(MemoryHandle handle) {
+Status MemoryTable::remove(MemoryHandle handle, std::unique_ptr<Region>* out) {
   Entry* entry = find(handle);
   if (entry == nullptr) return {Code::kStale, "unregister: the memory handle is not, or no longer, valid"};
   if (entry->exports != 0)
     return {Code::kBusy, "unregister " + range_text(entry->region->base(), entry->region->bytes()) +
                              ": a segment exports it; withdraw the segment first"};
-  auto fresh = list();
+  auto fresh = snapshot_->without(entry->region->base());
   entry->use->closing.store(true);
   if (const uint32_t uses = entry->use->uses.load(); uses != 0) {
     entry->use->closing.store(false);
     return {Code::kBusy, "unregister " + range_text(entry->region->base(), entry->region->bytes()) + ": " +
                              std::to_string(uses) + " tasks use it; wait until they are final"};
   }
-  std::erase_if(*fresh, [entry](const MemorySpan& s) { return s.use == entry->use; });
+  by_base_.erase(entry->region->base());
+  free_entries_.push_back(static_cast<uint32_t>(entry - entries_.data()));
   entry->use.reset();
-  entry->region.reset();
+  *out = std::move(entry->region);
   ++entry->generation;
   publish(std::move(fresh));
   return Code::kOk;
 }
 
-// What is registered, by address; with room for one more.
-std::shared_ptr<MemorySnapshot> MemoryTable::list() const {
-  auto fresh = std::make_shared<MemorySnapshot>();
-  fresh->reserve(entries_.size() + 1);
-  for (const Entry& entry : entries_)
-    if (entry.region != nullptr) fresh->push_back({entry.region->base(), entry.region->bytes(), entry.use});
-  std::sort(fresh->begin(), fresh->end(), by_base);
-  return fresh;
-}
-
-void MemoryTable::publish(std::shared_ptr<MemorySnapshot> fresh) noexcept {
+void MemoryTable::publish(std::shared_ptr<const MemorySnapshot> fresh) noexcept {
   const std::lock_guard lock(snapshot_lock_);
   snapshot_ = std::move(fresh);
   version_.fetch_add(1, std::memory_order_release);
@@ -104,7 +102,8 @@ Status MemoryTable::export_memory(std::string_view name, MemoryHandle memory, Ex
     return {Code::kLimit, "export: " + std::to_string(max_buffers_) + " buffers are exported, which is the most"};
   if (place == numbers_.size()) numbers_.emplace_back();
   Number& number = numbers_[place];
-  const Exported made{number.uses * places_ + place, entry->region->base(), entry->region->bytes()};
+  const Exported made{number.uses * places_ + place, entry->region->base(), entry->region->bytes(),
+                      entry->region.get()};
   if (const auto it = segments_.find(name); it != segments_.end())
     it->second.push_back(made);
   else

@@ -19,35 +19,28 @@
 #include <string>
 #include <vector>
 
+#include "engine/memory_snapshot.h"
 #include "engine/types.h"
 #include "mem/region.h"
 
 namespace sluice {
 
-/// One registration as ports see it. uses counts open tasks on it: with one, it is not removed.
-struct MemoryUse {
-  std::atomic<uint32_t> uses{0};
-  std::atomic<bool> closing{false};
-};
-struct MemorySpan {
-  const std::byte* base;
-  uint64_t bytes;
-  std::shared_ptr<MemoryUse> use;
-};
-using MemorySnapshot = std::vector<MemorySpan>;
-
 class MemoryTable {
  public:
   explicit MemoryTable(uint32_t max_buffers) : max_buffers_(max_buffers), places_(std::bit_ceil(max_buffers)) {}
 
-  Status add(std::unique_ptr<Region> region, MemoryHandle* out);
-  /// @return kStale, kBusy (in use or exported).
-  Status remove(MemoryHandle handle);
+  /// Whether @p region overlaps none. @return kExists.
+  Status check(const Region& region) const;
+  /// Take @p region over, unless it overlaps another (kExists).
+  Status add(std::unique_ptr<Region>* region, MemoryHandle* out);
+  /// Hand the region back. @return kStale, kBusy (in use or exported).
+  Status remove(MemoryHandle handle, std::unique_ptr<Region>* out);
 
   struct Exported {
     uint32_t id;
     std::byte* base;
     uint64_t bytes;
+    const Region* region;
   };
   /// Make @p memory the next buffer of segment @p name. @return kStale, kBadArgument, kLimit.
   Status export_memory(std::string_view name, MemoryHandle memory, Exported* out);
@@ -73,11 +66,12 @@ class MemoryTable {
     uint32_t uses = 0;  // ended: the upper part of the next id, so that a peer's old one fits nothing
   };
   Entry* find(MemoryHandle handle);
-  std::shared_ptr<MemorySnapshot> list() const;
-  void publish(std::shared_ptr<MemorySnapshot> fresh) noexcept;
+  void publish(std::shared_ptr<const MemorySnapshot> fresh) noexcept;
 
   const uint32_t max_buffers_, places_;
   std::vector<Entry> entries_;
+  std::vector<uint32_t> free_entries_;
+  std::map<const std::byte*, uint32_t> by_base_;  // entries
   std::vector<Number> numbers_;
   std::map<std::string, std::vector<Exported>, std::less<>> segments_;
   std::shared_ptr<const MemorySnapshot> snapshot_ = std::make_shared<MemorySnapshot>();

@@ -45,6 +45,7 @@ class Node final : public Engine {
 
  private:
   Status start_eal_for(const RunOptions& options);
+  Status add_memory(std::unique_ptr<Region> region, MemoryHandle* out);
   void choose_places();
   Status launch_runners(const RunOptions& options);
   Status wait_quiet(std::chrono::steady_clock::time_point until);

@@ -41,7 +41,7 @@ PortImpl::~PortImpl() {
   }
   for (Batch& batch : batches_)
     for (uint32_t i = 0; batch.used && i < batch.count; ++i)
-      if (batch.tasks[i].state <= TaskState::kWaiting) batch.tasks[i].use->uses.fetch_sub(1);
+      if (batch.tasks[i].state <= TaskState::kWaiting) uncount(batch.tasks[i]);
 }
 
 const PortImpl::Batch* PortImpl::find(BatchHandle handle) const noexcept {
@@ -93,14 +93,12 @@ Code PortImpl::allocate_batch(uint32_t max_tasks, BatchHandle* out) noexcept {
 
 const MemorySpan* PortImpl::span_of(const void* addr, uint64_t length) noexcept {
   const auto* at = static_cast<const std::byte*>(addr);
-  const auto holds = [&](const MemorySpan& s) {
-    return at >= s.base && range_ok(static_cast<uint64_t>(at - s.base), length, s.bytes);
-  };
-  if (last_span_ != nullptr && holds(*last_span_)) return last_span_;
-  auto it = std::upper_bound(snapshot_->begin(), snapshot_->end(), at,
-                             [](const std::byte* a, const MemorySpan& s) { return a < s.base; });
-  if (it == snapshot_->begin() || !holds(*--it)) return nullptr;
-  return last_span_ = &*it;
+  if (last_span_ != nullptr && at >= last_span_->base &&
+      range_ok(static_cast<uint64_t>(at - last_span_->base), length, last_span_->bytes))
+    return last_span_;
+  const MemorySpan* found = snapshot_->find(at, length);
+  if (found != nullptr) last_span_ = found;
+  return found;
 }
 
 Code PortImpl::check(const Request& r, TaskSlot* slot) noexcept {
@@ -109,6 +107,7 @@ Code PortImpl::check(const Request& r, TaskSlot* slot) noexcept {
     last_segment_ = r.segment;
     if (last_open_ == nullptr) return Code::kStale;
     if (!last_open_->alive.load(std::memory_order_relaxed)) return Code::kPeerDead;
+    if (last_open_->ended.load(std::memory_order_relaxed)) return Code::kStale;
   }
   const OpenSegment& segment = *last_open_;
   if (r.op != TransferOp::kWrite && r.op != TransferOp::kRead) return Code::kBadArgument;
@@ -118,23 +117,40 @@ Code PortImpl::check(const Request& r, TaskSlot* slot) noexcept {
   const MemorySpan* span = r.length == 0 ? &nothing : span_of(r.local, r.length);
   if (span == nullptr) return Code::kNotRegistered;
   MemoryUse* const use = span->use.get();
-  *slot = TaskSlot{
-      static_cast<std::byte*>(r.local), r.offset,      r.length, use,  segment.buffers[r.buffer].id, segment.peer,
-      segment.peer_generation,          segment.lanes, kNoPhase, r.op, TaskState::kPending,          Code::kOk};
+  const OpenSegment::Buffer& buffer = segment.buffers[r.buffer];
+  const bool one_sided = buffer.remote.rails != 0;
+  *slot = TaskSlot{static_cast<std::byte*>(r.local),
+                   r.offset,
+                   r.length,
+                   use,
+                   one_sided ? last_open_ : nullptr,
+                   &buffer.remote,
+                   buffer.id,
+                   segment.peer,
+                   segment.peer_generation,
+                   segment.lanes,
+                   kNoPhase,
+                   r.op,
+                   TaskState::kPending,
+                   Code::kOk};
   return Code::kOk;
 }
 
-// Tasks on one registration are counted together; in a batch they mostly are.
+// Tasks on one registration and segment are counted together; in a batch they mostly are.
 void PortImpl::count_uses(Batch& batch, uint32_t first, bool in) noexcept {
   for (uint32_t i = first; i < batch.count;) {
     MemoryUse* use = batch.tasks[i].use;
+    OpenSegment* segment = batch.tasks[i].segment;
     uint32_t n = 0;
-    for (; i < batch.count && batch.tasks[i].use == use; ++i) ++n;
-    if (in)
-      use->uses.fetch_add(n);
-    else
-      use->uses.fetch_sub(n);
+    for (; i < batch.count && batch.tasks[i].use == use && batch.tasks[i].segment == segment; ++i) ++n;
+    use->uses.fetch_add(in ? n : 0u - n);
+    if (segment != nullptr) segment->uses.fetch_add(in ? n : 0u - n);
   }
+}
+
+void PortImpl::uncount(const TaskSlot& task) noexcept {
+  task.use->uses.fetch_sub(1, std::memory_order_release);
+  if (task.segment != nullptr) task.segment->uses.fetch_sub(1, std::memory_order_release);
 }
 
 Code PortImpl::submit(BatchHandle handle, std::span<const Request> requests, uint32_t* bad) noexcept {
@@ -160,12 +176,14 @@ Code PortImpl::submit(BatchHandle handle, std::span<const Request> requests, uin
   batch->count += static_cast<uint32_t>(requests.size());
   count_uses(*batch, first, true);
   for (uint32_t i = first; i < batch->count; ++i) {
-    if (!batch->tasks[i].use->closing.load()) [[likely]]
+    const TaskSlot& task = batch->tasks[i];
+    const bool ended = task.segment != nullptr && task.segment->ended.load();
+    if (!task.use->closing.load() && !ended) [[likely]]
       continue;
-    count_uses(*batch, first, false);  // unregister came in between
+    count_uses(*batch, first, false);  // unregister, or the peer's, came in between
     batch->count = first;
     if (bad != nullptr) *bad = i - first;
-    return Code::kNotRegistered;
+    return ended ? Code::kStale : Code::kNotRegistered;
   }
   open_ += batch->count - first;
   const auto index = static_cast<uint32_t>(handle);
@@ -209,6 +227,8 @@ bool PortImpl::push_one(Batch& batch, uint32_t batch_index) noexcept {
                                             task.local,
                                             task.offset,
                                             task.length,
+                                            task.use->region,
+                                            task.remote,
                                             task.buffer,
                                             LaneId{raw(task.peer)},
                                             task.generation,
@@ -283,7 +303,7 @@ void PortImpl::end_task(Batch& batch, TaskSlot& task, TaskState state, Code code
   task.code = code;
   ++(state == TaskState::kDone ? batch.done : state == TaskState::kFailed ? batch.failed : batch.cancelled);
   --open_;
-  task.use->uses.fetch_sub(1, std::memory_order_release);
+  uncount(task);
   if (batch.final_tasks() == batch.count && batch.notify == NotifyState::kPending)
     touched_.push_back(static_cast<uint32_t>(&batch - batches_.data()));
 }

@@ -48,6 +48,8 @@ class PortImpl final : public Port {
     std::byte* local;
     uint64_t offset, length;
     MemoryUse* use;
+    OpenSegment* segment;        // whose uses count it; null: two-sided
+    const RemoteBuffer* remote;  // of the segment
     uint32_t buffer;
     PeerId peer;
     uint16_t generation;
@@ -76,6 +78,7 @@ class PortImpl final : public Port {
   Code check(const Request& r, TaskSlot* slot) noexcept;
   const MemorySpan* span_of(const void* addr, uint64_t length) noexcept;
   void count_uses(Batch& batch, uint32_t first, bool in) noexcept;
+  static void uncount(const TaskSlot& task) noexcept;
   void push(uint32_t index) noexcept;
   bool push_one(Batch& batch, uint32_t batch_index) noexcept;
   void flush_staged() noexcept;
@@ -93,7 +96,7 @@ class PortImpl final : public Port {
   const MemorySpan* last_span_ = nullptr;
   SegmentReader reader_;
   SegmentHandle last_segment_{};
-  const OpenSegment* last_open_ = nullptr;
+  OpenSegment* last_open_ = nullptr;
 
   std::vector<Batch> batches_;
   std::vector<uint32_t> free_batches_;

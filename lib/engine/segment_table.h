@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/remote_buffer.h"
 #include "base/ids.h"
 #include "engine/types.h"
 
@@ -26,6 +27,7 @@ struct OpenSegment {
   struct Buffer {
     uint32_t id;
     uint64_t bytes;
+    RemoteBuffer remote;  ///< One-sided only.
     bool operator==(const Buffer&) const = default;
   };
   std::string node, name;
@@ -35,6 +37,8 @@ struct OpenSegment {
   std::vector<Buffer> buffers;
   uint32_t opens = 1;  ///< Under the lock.
   std::atomic<bool> alive{true};
+  std::atomic<bool> ended{false};  ///< The peer took a buffer of it back: kStale.
+  std::atomic<uint32_t> uses{0};   ///< Open tasks that hold a RemoteBuffer of it.
 };
 
 class SegmentTable;
@@ -69,12 +73,12 @@ class SegmentTable {
 
   static constexpr uint32_t kPlaces = 4096;
 
-  const OpenSegment* find(SegmentHandle handle) const noexcept {
+  OpenSegment* find(SegmentHandle handle) const noexcept {
     const auto index = static_cast<uint32_t>(handle);
     if (index >= kPlaces) return nullptr;
     const uint32_t generation = places_[index].generation.load(std::memory_order_acquire);
     if (generation != static_cast<uint32_t>(static_cast<uint64_t>(handle) >> 32)) return nullptr;
-    const OpenSegment* found = places_[index].segment.load();
+    OpenSegment* found = places_[index].segment.load();
     return places_[index].generation.load(std::memory_order_acquire) == generation ? found : nullptr;
   }
 
@@ -89,7 +93,7 @@ class SegmentTable {
         continue;
       }
       if (at->peer != segment->peer || at->peer_generation != segment->peer_generation || at->name != segment->name ||
-          !at->alive.load() || at->buffers != segment->buffers)  // the peer may have exported other memory since
+          !at->alive.load() || at->ended.load() || at->buffers != segment->buffers)  // the peer may have exported other memory since
         continue;
       ++at->opens;
       *out = handle(i);
@@ -121,6 +125,21 @@ class SegmentTable {
         s->alive.store(false);
   }
 
+  /// The peer takes buffer @p id back. @return whether no open task uses the segments that it was in.
+  bool buffer_ended(PeerId peer, uint16_t generation, uint32_t id) noexcept {
+    bool unused = true;
+    const auto end = [&](OpenSegment& s) {
+      const auto has = [id](const OpenSegment::Buffer& b) { return b.id == id; };
+      if (s.peer != peer || s.peer_generation != generation || std::ranges::none_of(s.buffers, has)) return;
+      s.ended.store(true);
+      if (s.uses.load() != 0) unused = false;
+    };
+    for (const Place& place : places_)
+      if (OpenSegment* s = place.segment.load(std::memory_order_relaxed); s != nullptr) end(*s);
+    for (const Closed& closed : closed_) end(*closed.segment);
+    return unused;
+  }
+
   /// Readers come and go by themselves.
   void add_reader(SegmentReader* reader) {
     const std::lock_guard lock(readers_lock_);
@@ -146,7 +165,7 @@ class SegmentTable {
       for (const SegmentReader* reader : readers_)
         if (const uint64_t since = reader->since_.load(); since != 0) oldest = std::min(oldest, since);
     }
-    std::erase_if(closed_, [&](const Closed& c) { return c.epoch < oldest; });
+    std::erase_if(closed_, [&](const Closed& c) { return c.epoch < oldest && c.segment->uses.load() == 0; });
   }
   struct Place {
     std::atomic<uint32_t> generation{1};

@@ -29,6 +29,7 @@ Service::Service(const NodeSettings& settings, const Outside& outside, DataPlane
 Service::~Service() {
   for (const FromService& m : unsent_) {
     if (m.kind == FromService::Kind::kPeerUp) delete m.peer_object;
+    if (m.kind == FromService::Kind::kPath) delete m.address;
     if (m.kind == FromService::Kind::kExtent || m.kind == FromService::Kind::kCtrlExtent)
       plane_->free_extent(std::unique_ptr<Extent>(m.extent));
   }
@@ -73,7 +74,8 @@ void Service::turn() {
     else
       ++i;
   }
-  active_ = !requests_.empty() || !unsent_.empty() || !tokens_.empty() || close_all_;
+  if (!ends_.empty()) answer_ends();
+  active_ = !ends_.empty() || !leaving_.empty() || !requests_.empty() || !unsent_.empty() || !tokens_.empty() || close_all_;
   for (const PeerEntry& entry : peers_)
     active_ = active_ || (entry.state != PeerState::kFree && entry.state != PeerState::kReady);
   if (close_all_) close_all();
@@ -137,6 +139,7 @@ void Service::on_control(const ToService& m) {
       if (const auto it = tokens_.find(m.b); it != tokens_.end()) it->second = true;
       break;
     case Kind::kDrained: drained_ = true; break;
+    case Kind::kRailDown: reopen(m.worker, static_cast<uint16_t>(m.a)); break;
   }
   changed_.notify_all();
 }

@@ -18,10 +18,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "agent/peer.h"
+#include "agent/rma_lane.h"
 #include "base/log.h"
 #include "engine/data_plane.h"
 #include "engine/memory_table.h"
@@ -67,6 +69,9 @@ class Service final : private OobEvents {
   uint64_t begin_remove_port(PortRings* port);
   void set_buffer(const MemoryTable::Exported& buffer);
   uint64_t begin_clear_buffer(uint32_t id);
+  /// One-sided: ask every peer to let go of these buffers; buffers_ended() says true (once) when all have.
+  uint64_t begin_end_buffers(const std::vector<uint32_t>& ids);
+  bool buffers_ended(uint64_t request);
   bool answered(uint64_t token);
   void forget(uint64_t token) { tokens_.erase(token); }  ///< Nobody waits for it any more.
   /// Tell every peer's agents that we end, and then the peers themselves.
@@ -95,7 +100,7 @@ class Service final : private OobEvents {
     bool naks = false;
     bool lost = false;                ///< The connection is gone.
     std::vector<SessionId> sessions;  ///< As the offer says, by lane.
-    uint16_t lanes = 0;
+    uint16_t lanes = 0, rails = 0;
   };
 
   // service.cc
@@ -114,6 +119,17 @@ class Service final : private OobEvents {
   void on_answer(OobPeer peer, const PathAnswer& answer) override;
   void on_segment_query(OobPeer peer, const SegmentQuery& query) override;
   void on_segment_reply(OobPeer peer, const SegmentReply& reply) override;
+  void on_buffers_end(OobPeer peer, const BuffersEnd& end) override;
+  void on_buffers_left(OobPeer peer, const BuffersLeft& left) override;
+  void on_path_move(OobPeer peer, const PathMove& move) override;
+
+  // service_rma.cc
+  SegmentBuffer describe(const MemoryTable::Exported& buffer) const;
+  Status remote_of(const PeerEntry& entry, const SegmentBuffer& buffer, RemoteBuffer* out) const;
+  std::vector<RmaLane::Path> ways_to(const std::vector<const LaneOffer*>& theirs) const;
+  void answer_ends();
+  void reopen(WorkerId worker, uint16_t rail);
+
   PeerEntry* entry_of(OobPeer peer);
   uint16_t number_of(const PeerEntry& entry) const;
   Status make_offer(const PeerEntry& entry, PathOffer* offer) const;
@@ -145,6 +161,17 @@ class Service final : private OobEvents {
   std::string refusal_;
   std::vector<std::shared_ptr<OpenRequest>> requests_;
   std::map<uint64_t, bool> tokens_;
+  struct Leaving {
+    std::set<OobPeer> waits;  // that have not said that they left
+  };
+  struct Ending {  // what a peer asked of us
+    OobPeer oob;
+    PeerId peer;
+    uint16_t generation;
+    BuffersEnd end;
+  };
+  std::map<uint64_t, Leaving> leaving_;
+  std::vector<Ending> ends_;
   std::condition_variable changed_;
   std::deque<FromService> unsent_;
   uint64_t next_id_ = 1;

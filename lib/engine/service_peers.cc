@@ -70,8 +70,8 @@ void Service::on_up(OobPeer peer, const Hello& hello, uint64_t lease_until_ns) {
     return refuse(peer, "path offer: " + s.describe());
   }
   for (LaneOffer& lane : offer.lanes) {
-    lane.session = SessionId{outside_.random()};
-    entry.sessions.push_back(lane.session);
+    if (lane.rail == 0) entry.sessions.push_back(SessionId{outside_.random()});
+    lane.session = entry.sessions.back();
   }
   (void)oob_->send(peer, offer).ok();
 }
@@ -80,13 +80,15 @@ Status Service::make_offer(const PeerEntry& entry, PathOffer* offer) const {
   if (Status s = plane_->control_queue().address(PathId{number_of(entry)}, &offer->ctrl_address); !s.ok()) return s;
   offer->slot_bytes = plane_->slot_bytes();
   offer->slots = plane_->max_window();
-  for (uint32_t w = 0; w < plane_->workers(); ++w) {
-    LaneOffer lane;
-    lane.worker = static_cast<uint16_t>(w);
-    lane.lane = number_of(entry);
-    if (Status s = plane_->worker_queue(w).address(PathId{number_of(entry)}, &lane.address); !s.ok()) return s;
-    offer->lanes.push_back(std::move(lane));
-  }
+  for (uint16_t w = 0; w < plane_->workers(); ++w)
+    for (uint16_t r = 0; r < plane_->rails().count(); ++r) {
+      LaneOffer lane;
+      lane.rail = r;
+      lane.worker = w;
+      lane.lane = number_of(entry);
+      if (Status s = plane_->worker_queue(w, r).address(PathId{number_of(entry)}, &lane.address); !s.ok()) return s;
+      offer->lanes.push_back(std::move(lane));
+    }
   return Code::kOk;
 }
 
@@ -97,10 +99,11 @@ void Service::on_offer(OobPeer peer, const PathOffer& offer) {
   entry->attempt = offer.attempt;
   PathAnswer answer;
   answer.attempt = offer.attempt;
-  for (const LaneOffer& lane : offer.lanes) entry->sessions.push_back(lane.session);
+  for (const LaneOffer& lane : offer.lanes)
+    if (lane.rail == 0) entry->sessions.push_back(lane.session);
   Status status = make_offer(*entry, &answer);
-  for (size_t i = 0; i < answer.lanes.size(); ++i)
-    answer.lanes[i].session = i < entry->sessions.size() ? entry->sessions[i] : SessionId{outside_.random()};
+  for (LaneOffer& lane : answer.lanes)
+    lane.session = lane.worker < entry->sessions.size() ? entry->sessions[lane.worker] : SessionId{outside_.random()};
   if (status.ok()) status = connect_paths(*entry, offer);
   if (!status.ok()) answer.refusal = status.describe();
   (void)oob_->send(peer, answer).ok();
@@ -119,9 +122,34 @@ void Service::on_answer(OobPeer peer, const PathAnswer& answer) {
   fault(*entry, status.code());
 }
 
+namespace {
+std::unique_ptr<Lane> make_lane(LaneParams params, uint64_t lease_until) {
+  auto lane = std::make_unique<Lane>(std::move(params));
+  lane->lease_until = lease_until;
+  return lane;
+}
+
+// The lanes of an offer by worker and rail: each worker's in order, and as many for each.
+Status by_worker(const std::string& name, const PathOffer& offer,
+                 std::vector<std::vector<const LaneOffer*>>* out) {
+  for (const LaneOffer& lane : offer.lanes) {
+    if (lane.rail == 0) out->emplace_back();
+    if (out->empty() || lane.rail != out->back().size() || lane.rail >= kMaxRails)
+      return {Code::kBadFrame, "the offer of '" + name + "' has rail " + std::to_string(lane.rail) + " out of order"};
+    out->back().push_back(&lane);
+  }
+  for (const auto& rails : *out)
+    if (rails.size() != out->front().size())
+      return {Code::kBadFrame, "the offer of '" + name + "' has not as many rails for each worker"};
+  return Code::kOk;
+}
+}  // namespace
+
 // Build peer, sessions and lanes from both offers, and hand them to the control core.
 Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
-  const auto lanes = std::min<size_t>({theirs.lanes.size(), entry.sessions.size(), plane_->workers()});
+  std::vector<std::vector<const LaneOffer*>> offered;  // by worker and rail
+  if (Status s = by_worker(entry.name, theirs, &offered); !s.ok()) return s;
+  const auto lanes = std::min<size_t>({offered.size(), entry.sessions.size(), plane_->workers()});
   if (lanes == 0) return {Code::kBadFrame, "the offer of '" + entry.name + "' has no lanes"};
   if (theirs.slot_bytes <= kMsgHeaderBytes || theirs.slot_bytes > Extent::kMaxSlotBytes || theirs.slots == 0)
     return {Code::kBadFrame,
@@ -133,7 +161,7 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
   peer->path = PathId{number_of(entry)};
   peer->ctrl_address = theirs.ctrl_address;
   for (uint16_t i = 0; i < lanes; ++i) {
-    const LaneOffer& lane = theirs.lanes[i];
+    const LaneOffer& lane = *offered[i][0];
     if (lane.lane > UINT16_MAX)
       return {Code::kBadFrame, "the offer of '" + entry.name + "' has lane " + std::to_string(lane.lane)};
     SessionParams s;
@@ -151,10 +179,13 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
     LaneParams l{s.lane,     entry.generation, peer->path, s.id, static_cast<uint16_t>(lane.lane), theirs.slot_bytes,
                  s.requests, lane.address};
     peer->sessions.push_back(std::make_unique<Session>(s));
-    peer->lanes.push_back(std::make_unique<Lane>(std::move(l)));
-    peer->lanes.back()->lease_until = lease_tick(entry.lease_until_ns);
+    if (plane_->one_sided())
+      peer->lanes.push_back(std::make_unique<RmaLane>(std::move(l), ways_to(offered[i])));
+    else
+      peer->lanes.push_back(make_lane(std::move(l), lease_tick(entry.lease_until_ns)));
   }
   entry.lanes = static_cast<uint16_t>(lanes);
+  entry.rails = static_cast<uint16_t>(offered[0].size());
   sessions_ += plane_->workers();
   ensure_ctrl_slots(sessions_);
   entry.state = PeerState::kUp;
@@ -275,7 +306,7 @@ void Service::on_segment_query(OobPeer peer, const SegmentQuery& query) {
   reply.request = query.request;
   std::vector<MemoryTable::Exported> buffers;
   if (const Status s = memory_->segment(query.name, &buffers); !s.ok()) reply.refusal = s.text();
-  for (const MemoryTable::Exported& buffer : buffers) reply.buffers.push_back({BufferId{buffer.id}, buffer.bytes});
+  for (const MemoryTable::Exported& buffer : buffers) reply.buffers.push_back(describe(buffer));
   (void)oob_->send(peer, reply).ok();
 }
 
@@ -294,7 +325,11 @@ void Service::on_segment_reply(OobPeer peer, const SegmentReply& reply) {
     segment->peer = PeerId{number_of(*entry)};
     segment->peer_generation = entry->generation;
     segment->lanes = entry->lanes;
-    for (const SegmentBuffer& buffer : reply.buffers) segment->buffers.push_back({raw(buffer.id), buffer.length});
+    for (const SegmentBuffer& buffer : reply.buffers) {
+      segment->buffers.push_back({raw(buffer.id), buffer.length, {}});
+      if (Status s = remote_of(*entry, buffer, &segment->buffers.back().remote); !s.ok())
+        return finish(*request, {s.code(), "open segment '" + request->name + "': " + s.text()});
+    }
     const Code code = segments_->open(std::move(segment), &request->handle);
     return finish(*request, code == Code::kOk ? Status{}
                                               : Status{code, "open segment: " + std::to_string(SegmentTable::kPlaces) +

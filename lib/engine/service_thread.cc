@@ -58,6 +58,12 @@ bool ServiceThread::clear_buffer(uint32_t id) {
   return wait_answer(lock, service_->begin_clear_buffer(id));
 }
 
+bool ServiceThread::end_buffers(const std::vector<uint32_t>& ids, std::chrono::milliseconds wait_for) {
+  std::unique_lock lock(service_->lock());
+  const uint64_t request = service_->begin_end_buffers(ids);
+  return wait(lock, std::chrono::steady_clock::now() + wait_for, [&] { return service_->buffers_ended(request); });
+}
+
 Status ServiceThread::open_segment(std::string_view node, std::string_view name, SegmentHandle* out) {
   std::shared_ptr<Service::OpenRequest> request;
   if (Status s = service_->begin_open(node, name, &request); !s.ok()) return s;

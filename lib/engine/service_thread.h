@@ -40,6 +40,8 @@ class ServiceThread {
   /// until they have ended.
   bool remove_port(PortRings* port);
   bool clear_buffer(uint32_t id);
+  /// Returns when no peer uses these buffers any more. @return false: one still does, after @p wait.
+  bool end_buffers(const std::vector<uint32_t>& ids, std::chrono::milliseconds wait);
 
   Service& service() noexcept { return *service_; }
   const Service& service() const noexcept { return *service_; }

@@ -17,14 +17,15 @@
 namespace sluice {
 
 struct NodeSettings {
-  std::string name, listen, transport, provider, device, secret, hugepages, log_level;
+  std::string name, listen, transport, provider, secret, hugepages, log_level;
   uint32_t rdma_mtu = 0, gid_index = 255, ack_timeout = 16, ack_retries = 6, rnr_retries = 7, rnr_timer = 12;
   uint32_t traffic_class = 0, service_level = 0;
   bool relaxed_ordering = false;
+  std::vector<std::string> devices;
   std::vector<int> cpus;
   bool adaptive_idle, verify_crc;
   uint32_t workers, slot_bytes, ctrl_slot_bytes;
-  uint32_t rx_slots, rx_slots_min, rx_slots_max, extent_slots, tx_slots, tx_depth, requests, session_floor;
+  uint32_t rx_slots, rx_slots_min, rx_slots_max, extent_slots, tx_slots, op_bytes, tx_depth, requests, session_floor;
   uint32_t heartbeat_ms, lease_ms, connect_timeout_ms, task_timeout_ms, credit_probe_us, shrink_idle_ms;
   uint32_t max_peers, max_tasks, port_ring;
 };

@@ -42,7 +42,7 @@ void Laws::check(SimNode& node) {
 
 // Slots: each has one owner. Law 1 over all peers: what is promised is posted.
 void Laws::check_pool(SimNode& node, uint32_t worker, uint64_t promised) {
-  const Worker& w = node.life().plane->worker(worker);
+  const auto& w = static_cast<const Worker&>(node.life().plane->worker(worker));
   const WorkerParams& p = SimPeek::params(w);
   const uint64_t capacity = std::min(SimPeek::rx_limit(w), p.rx_pool->live_slots());
   if (promised > capacity)
@@ -51,7 +51,7 @@ void Laws::check_pool(SimNode& node, uint32_t worker, uint64_t promised) {
 }
 
 void Laws::check_worker(SimNode& node, uint32_t worker) {
-  const Worker& w = node.life().plane->worker(worker);
+  const auto& w = static_cast<const Worker&>(node.life().plane->worker(worker));
   const WorkerParams& p = SimPeek::params(w);
   const SimQueue& queue = *node.life().queues[worker];
   if (p.tx_pool->out_slots() != SimPeek::tx_out(w) + SimPeek::spares(w))
@@ -165,7 +165,7 @@ std::string Laws::at_rest(SimNode& node) {
   const auto number = [](uint64_t n, const char* what) { return n == 0 ? "" : std::to_string(n) + what; };
   std::string out;
   for (uint32_t i = 0; i < node.settings().workers; ++i) {
-    const Worker& w = l.plane->worker(i);
+    const auto& w = static_cast<const Worker&>(l.plane->worker(i));
     const WorkerParams& p = SimPeek::params(w);
     out += number(SimPeek::tx_out(w), " send slots out, ") + number(SimPeek::refills(w), " receives not posted, ");
     out += number(SimPeek::open_tasks(w), " tasks in the worker, ") + number(l.queues[i]->ops_out(), " ops out, ");
@@ -202,7 +202,7 @@ void Laws::dump(SimNode& node) {
   if (!node.up() || !world_.tracing()) return;
   const std::string who = "node " + std::to_string(node.index());
   for (uint32_t i = 0; i < node.settings().workers; ++i) {
-    const Worker& w = node.life().plane->worker(i);
+    const auto& w = static_cast<const Worker&>(node.life().plane->worker(i));
     world_.trace(who + " worker " + std::to_string(i) + ": tx_out " + std::to_string(SimPeek::tx_out(w)) + " tasks " +
                  std::to_string(SimPeek::open_tasks(w)) + " refills " + std::to_string(SimPeek::refills(w)) +
                  " rx_posted " + std::to_string(SimPeek::rx_posted(w)));

@@ -22,7 +22,7 @@ Life::~Life() {
   app.reset();
   port.reset();
   service.reset();
-  for (uint32_t w = 0; plane != nullptr && w < plane->workers(); ++w) WorkerMutants::forget(plane->worker(w));
+  for (uint32_t w = 0; plane != nullptr && w < plane->workers(); ++w) WorkerMutants::forget(static_cast<Worker&>(plane->worker(w)));
   plane.reset();
 }
 
@@ -182,7 +182,7 @@ const Lane* SimNode::lane_of(const SimQueue& queue, std::span<const std::byte> m
   if (message.size() < kMsgHeaderBytes) return nullptr;
   MsgHeader h;
   std::memcpy(&h, message.data(), sizeof h);
-  const auto& lanes = SimPeek::lanes(life_->plane->worker(queue.index()));
+  const auto& lanes = SimPeek::lanes(static_cast<const Worker&>(life_->plane->worker(queue.index())));
   const Lane* lane = h.lane < lanes.size() ? lanes[h.lane] : nullptr;
   return lane != nullptr && lane->params.session == h.session ? lane : nullptr;
 }
