@@ -27,6 +27,7 @@ class LoopDevice final : public Device {
     caps_.rma = use.rma;
     caps_.max_region_bytes = use.max_region_bytes;
     caps_.delivery_complete = use.rma;
+    caps_.paired = true;  // each end makes the ring that it receives from
   }
 
   const DeviceInfo& info() const noexcept override { return info_; }
