@@ -18,9 +18,11 @@ const ChunkKey& chunk_of(const std::vector<ChunkKey>& keys, uint64_t offset) noe
 }
 }  // namespace
 
+// @pre there is one.
 uint32_t RmaWorker::take_op() noexcept {
   const uint32_t index = free_op_;
-  if (index != kNoOp) free_op_ = ops_[index].next;
+  free_op_ = ops_[index].next;
+  --free_ops_;
   return index;
 }
 
@@ -30,6 +32,7 @@ void RmaWorker::free_op(uint32_t index) noexcept {
   ++op.generation;
   op.next = free_op_;
   free_op_ = index;
+  ++free_ops_;
 }
 
 // Cut and stage what the rails have room for. A lane that can go no further is listed again by what comes home.
@@ -139,7 +142,7 @@ bool RmaWorker::stage_next(RmaLane& lane) noexcept {
   const RemoteBuffer::Chunk& there = task.remote->chunks[task.remote->chunk_at(at)];
   uint64_t bytes = std::min({task.length - task.cut, p_.op_bytes, there.offset + there.length - at});
   bool probe = false;
-  const uint16_t rail = free_op_ == kNoOp ? kNoRail : choose(lane, task, bytes, 0, &probe);
+  const uint16_t rail = free_ops_ <= rails_.size() ? kNoRail : choose(lane, task, bytes, 0, &probe);
   if (rail == kNoRail) {
     WorkerStats::add(stats_.stalls_depth, 1);
     return false;

@@ -30,7 +30,9 @@ RmaWorker::RmaWorker(RmaWorkerParams params) : p_(std::move(params)), ends_(p_.i
     tasks_[i].next = free_task_;
     free_task_ = i;
   }
-  ops_.resize(size_t{depth} * 2);  // as many again wait for another try, or for their flush
+  // As many again wait for another try or for their flush; and the flushes must never wait for one of those.
+  ops_.resize(size_t{depth} * 2 + rails_.size());
+  free_ops_ = static_cast<uint32_t>(ops_.size());
   for (auto i = static_cast<uint32_t>(ops_.size()); i-- > 0;) {
     ops_[i].next = free_op_;
     free_op_ = i;

@@ -136,7 +136,7 @@ class RmaWorker final : public WorkerAgent {
   uint32_t free_task_ = kNoTask;
   uint32_t open_tasks_ = 0, next_port_ = 0, lane_count_ = 0;
   std::vector<RmaOp> ops_;
-  uint32_t free_op_ = kNoOp;
+  uint32_t free_op_ = kNoOp, free_ops_ = 0;
   uint32_t probe_turn_ = 0;
   std::vector<PortRings*> ports_;
   std::vector<PortRings*> leaving_;  // whose ops are not home yet

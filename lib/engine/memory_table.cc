@@ -74,7 +74,8 @@ Status MemoryTable::remove(MemoryHandle handle, std::unique_ptr<Region>* out) {
   by_base_.erase(entry->region->base());
   free_entries_.push_back(static_cast<uint32_t>(entry - entries_.data()));
   entry->use.reset();
-  *out = std::move(entry->region);
+  std::unique_ptr<Region> region = std::move(entry->region);
+  if (out != nullptr) *out = std::move(region);
   ++entry->generation;
   publish(std::move(fresh));
   return Code::kOk;

@@ -33,8 +33,8 @@ class MemoryTable {
   Status check(const Region& region) const;
   /// Take @p region over, unless it overlaps another (kExists).
   Status add(std::unique_ptr<Region>* region, MemoryHandle* out);
-  /// Hand the region back. @return kStale, kBusy (in use or exported).
-  Status remove(MemoryHandle handle, std::unique_ptr<Region>* out);
+  /// Hand the region back, or free it. @return kStale, kBusy (in use or exported).
+  Status remove(MemoryHandle handle, std::unique_ptr<Region>* out = nullptr);
 
   struct Exported {
     uint32_t id;

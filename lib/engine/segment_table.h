@@ -27,7 +27,7 @@ struct OpenSegment {
   struct Buffer {
     uint32_t id;
     uint64_t bytes;
-    RemoteBuffer remote;  ///< One-sided only.
+    RemoteBuffer remote = {};  ///< One-sided only.
     bool operator==(const Buffer&) const = default;
   };
   std::string node, name;

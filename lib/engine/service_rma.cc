@@ -33,7 +33,7 @@ std::vector<BufferChunk> chunks_of(const Region& region, uint16_t rails) {
 }  // namespace
 
 SegmentBuffer Service::describe(const MemoryTable::Exported& buffer) const {
-  SegmentBuffer out{BufferId{buffer.id}, buffer.bytes, {}};
+  SegmentBuffer out{BufferId{buffer.id}, buffer.bytes};
   if (plane_->one_sided()) out.chunks = chunks_of(*buffer.region, plane_->rails().count());
   return out;
 }

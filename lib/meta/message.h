@@ -99,7 +99,7 @@ struct BufferChunk {
 struct SegmentBuffer {
   BufferId id{};
   uint64_t length = 0;
-  std::vector<BufferChunk> chunks;  ///< One-sided only: in order, without gaps, all of the buffer.
+  std::vector<BufferChunk> chunks = {};  ///< One-sided only: in order, without gaps, all of the buffer.
 
   bool operator==(const SegmentBuffer&) const = default;
 };

@@ -71,10 +71,11 @@ void HalfNode::add_peer(uint16_t number, uint16_t their_lane, SessionId id, uint
   const SessionParams s{peer->id, generation,       WorkerId{0}, LaneId{number}, id,  params_.ceiling,
                         kSlot,    params_.requests, kSlot,       kFrame,         true};
   peer->sessions.push_back(std::make_unique<Session>(s));
-  peer->lanes.push_back(
-      std::make_unique<Lane>(LaneParams{s.lane, generation, peer->path, id, their_lane, kSlot, params_.requests, {}}));
-  peer->lanes.back()->lease_until = UINT64_MAX;
-  lane[number] = peer->lanes.back().get();
+  auto made =
+      std::make_unique<Lane>(LaneParams{s.lane, generation, peer->path, id, their_lane, kSlot, params_.requests, {}});
+  made->lease_until = UINT64_MAX;
+  lane[number] = made.get();
+  peer->lanes.push_back(std::move(made));
   peers[number] = peer;
   FromService m = from(FromService::Kind::kPeerUp);
   m.peer = peer->id;
@@ -91,6 +92,7 @@ void HalfNode::serve() {
       case ToService::Kind::kPeerClosedBy: ++closed_by; break;
       case ToService::Kind::kPeerFenced: ++fenced; break;
       case ToService::Kind::kDrained: ++drained; break;
+      case ToService::Kind::kRailDown: break;  // of one-sided workers
       case ToService::Kind::kPeerGone:
         ++gone;
         peers[raw(m.peer)] = nullptr;

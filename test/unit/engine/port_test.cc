@@ -20,7 +20,7 @@ class PortAlone : public ::testing::TestWithParam<uint16_t> {
   void SetUp() override {
     std::unique_ptr<Region> region;
     ASSERT_TRUE(Region::import(memory_.data(), memory_.size(), &region).ok());
-    ASSERT_TRUE(table_.add(std::move(region), &handle_).ok());
+    ASSERT_TRUE(table_.add(&region, &handle_).ok());
     auto open = std::make_unique<OpenSegment>();
     open->peer = PeerId{1};
     open->peer_generation = 1;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <random>
 #include <vector>
 
 #include "engine/data_plane.h"
@@ -21,7 +22,7 @@ class Memory : public ::testing::Test {
   Status add(uint64_t offset, uint64_t bytes, MemoryHandle* out) {
     std::unique_ptr<Region> region;
     EXPECT_TRUE(Region::import(memory_.data() + offset, bytes, &region).ok());
-    return table_.add(std::move(region), out);
+    return table_.add(&region, out);
   }
   std::array<std::byte, 4096> memory_{};
   MemoryTable table_{3};
@@ -34,9 +35,33 @@ TEST_F(Memory, RegistrationsDoNotOverlap) {
   for (const auto& [offset, bytes] : bad) EXPECT_EQ(add(offset, bytes, &second).code(), Code::kExists) << offset;
   EXPECT_TRUE(add(0, 1000, &second).ok());
   EXPECT_TRUE(add(2000, 96, &second).ok());
-  const auto snapshot = table_.snapshot();
-  ASSERT_EQ(snapshot->size(), 3u);
-  for (size_t i = 1; i < 3; ++i) EXPECT_LT((*snapshot)[i - 1].base, (*snapshot)[i].base);
+  EXPECT_NE(add(1000, 1000, &second).text().find("already"), std::string::npos);
+  EXPECT_NE(add(1000, 999, &second).text().find("overlaps"), std::string::npos);
+}
+
+// Against a plain list: whatever comes and goes, an address is found in its registration and nowhere else.
+TEST(Snapshot, FindsWhatIsThere) {
+  constexpr size_t kPlaces = 3000, kBytes = 16;
+  std::vector<std::byte> memory(kPlaces * kBytes);
+  std::vector<bool> in(kPlaces);
+  auto snapshot = std::make_shared<MemorySnapshot>();
+  std::mt19937 rng(7);
+  for (int step = 0; step < 6000; ++step) {
+    const size_t at = rng() % kPlaces;
+    std::byte* base = memory.data() + at * kBytes;
+    if (in[at] && step > 4000)
+      snapshot = snapshot->without(base);
+    else if (!in[at])
+      snapshot = snapshot->with({base, kBytes - 1, std::make_shared<MemoryUse>()});
+    in[at] = in[at] ? step <= 4000 : true;
+    if (step % 500 != 0) continue;
+    for (size_t i = 0; i < kPlaces; ++i) {
+      const MemorySpan* found = snapshot->find(memory.data() + i * kBytes + 3, 12);
+      ASSERT_EQ(found != nullptr, in[i]) << i;
+      ASSERT_TRUE(found == nullptr || found->base == memory.data() + i * kBytes) << i;
+      ASSERT_EQ(snapshot->find(memory.data() + i * kBytes + 3, 13), nullptr);
+    }
+  }
 }
 
 TEST_F(Memory, AHandleEndsWithItsRegistration) {
@@ -56,7 +81,7 @@ TEST_F(Memory, AHandleEndsWithItsRegistration) {
 TEST_F(Memory, WhatIsInUseStays) {
   MemoryHandle handle;
   ASSERT_TRUE(add(0, 100, &handle).ok());
-  const std::shared_ptr<MemoryUse> use = table_.snapshot()->front().use;
+  const std::shared_ptr<MemoryUse> use = table_.snapshot()->find(memory_.data(), 1)->use;
   use->uses = 2;
   const Status s = table_.remove(handle);
   EXPECT_EQ(s.code(), Code::kBusy);
@@ -73,11 +98,11 @@ TEST_F(Memory, NothingIsKeptOfWhatWasUnregistered) {
   for (int i = 0; i < 100'000; ++i) {
     MemoryHandle handle;
     ASSERT_TRUE(add(0, 100, &handle).ok());
-    if (i % 100 == 0) gone.push_back(table_.snapshot()->front().use);
+    if (i % 100 == 0) gone.push_back(table_.snapshot()->find(memory_.data(), 1)->use);
     ASSERT_TRUE(table_.remove(handle).ok());
   }
   for (const auto& use : gone) EXPECT_TRUE(use.expired());
-  EXPECT_TRUE(table_.snapshot()->empty());
+  EXPECT_EQ(table_.snapshot()->find(memory_.data(), 1), nullptr);
 }
 
 TEST_F(Memory, ASnapshotKeepsWhatItNames) {
@@ -85,8 +110,8 @@ TEST_F(Memory, ASnapshotKeepsWhatItNames) {
   ASSERT_TRUE(add(0, 100, &handle).ok());
   auto held = table_.snapshot();
   ASSERT_TRUE(table_.remove(handle).ok());
-  EXPECT_TRUE(held->front().use->closing.load());
-  const std::weak_ptr<MemoryUse> use = held->front().use;
+  EXPECT_TRUE(held->find(memory_.data(), 1)->use->closing.load());
+  const std::weak_ptr<MemoryUse> use = held->find(memory_.data(), 1)->use;
   held.reset();
   EXPECT_TRUE(use.expired());
 }
