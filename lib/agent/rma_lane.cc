@@ -177,15 +177,13 @@ void RmaWorker::check_leaving() noexcept {
 void RmaWorker::reset(uint16_t r) noexcept {
   Rail& rail = rails_[r];
   if (rail.down) return;
+  rail.down = true;
+  rail.told = false;
   for (uint32_t i = 0; i < rail.staged_count; ++i) {  // never posted: as if they had come back
-    const auto index = static_cast<uint32_t>(rail.staged[i].cookie);
-    ops_[index].state = RmaOp::State::kPosted;
-    rail.down = true;  // so that no path is blamed
+    ops_[rail.staged[i].cookie & UINT32_MAX].state = RmaOp::State::kPosted;
     on_home(r, {rail.staged[i].cookie, 0, CompletionKind::kOp, Code::kCancelled});
   }
   rail.staged_count = 0;
-  rail.down = true;
-  rail.told = false;
   rail.p.queue->shutdown();
 }
 

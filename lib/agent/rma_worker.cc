@@ -52,6 +52,8 @@ uint32_t RmaWorker::turn(uint64_t now) noexcept {
   uint32_t work = 0;
   if (!p_.inbox->empty()) [[unlikely]]
     work += drain_inbox();
+  if (now - std::exchange(last_turn_, now) > p_.lease / 2 || woken_) [[unlikely]]
+    if (!wake()) return work;
   for (uint16_t r = 0; r < rails_.size(); ++r) work += reap(r);  // first: gives room back
   work += take_submissions();
   const auto lanes = static_cast<uint32_t>(std::min<size_t>(work_.size(), kMaxTurnLanes));
@@ -67,6 +69,20 @@ uint32_t RmaWorker::turn(uint64_t now) noexcept {
     work += scan();
   ends_.flush();
   return work;
+}
+
+// This core was away for long. A peer whose lease is over may have reported its tasks FAILED, and what it wrote still
+// lies before us: a queue that is shut down takes none of it. A renewal that came meanwhile is with the control core,
+// which may share this lcore: it gets a turn first. @return whether queues may be polled.
+bool RmaWorker::wake() noexcept {
+  woken_ = !woken_;
+  if (woken_) return false;
+  const auto over = [this](const RmaLane* lane) {
+    return lane != nullptr && lane->lease_until != 0 && lane->lease_until < now_;
+  };
+  if (std::any_of(lanes_.begin(), lanes_.end(), over))
+    for (uint16_t r = 0; r < rails_.size(); ++r) reset(r);
+  return true;
 }
 
 uint32_t RmaWorker::drain_inbox() noexcept {
@@ -97,6 +113,7 @@ void RmaWorker::on_message(const ToWorker& m) noexcept {
   if (m.kind == Kind::kPath && !live) delete m.address;
   if (!live) return;
   lane->not_carried(m.ctrl_ack);
+  if (m.kind == Kind::kLease) lane->lease_until = std::max(lane->lease_until, m.values.a);
   if (m.kind == Kind::kFailLane) on_fail_lane(*lane, m.code, m.values.a);
   if (m.kind == Kind::kPath) on_path(*lane, m.count, m.address);
 }

@@ -129,6 +129,12 @@ std::unique_ptr<Lane> make_lane(LaneParams params, uint64_t lease_until) {
   return lane;
 }
 
+std::unique_ptr<RmaLane> make_rma_lane(LaneParams params, std::vector<RmaLane::Path> ways, uint64_t lease_until) {
+  auto lane = std::make_unique<RmaLane>(std::move(params), std::move(ways));
+  lane->lease_until = lease_until;
+  return lane;
+}
+
 // The lanes of an offer by worker and rail: each worker's in order, and as many for each.
 Status by_worker(const std::string& name, const PathOffer& offer,
                  std::vector<std::vector<const LaneOffer*>>* out) {
@@ -180,7 +186,7 @@ Status Service::connect_paths(PeerEntry& entry, const PathOffer& theirs) {
                  s.requests, lane.address};
     peer->sessions.push_back(std::make_unique<Session>(s));
     if (plane_->one_sided())
-      peer->lanes.push_back(std::make_unique<RmaLane>(std::move(l), ways_to(offered[i])));
+      peer->lanes.push_back(make_rma_lane(std::move(l), ways_to(offered[i]), lease_tick(entry.lease_until_ns)));
     else
       peer->lanes.push_back(make_lane(std::move(l), lease_tick(entry.lease_until_ns)));
   }

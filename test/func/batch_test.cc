@@ -131,7 +131,7 @@ TEST_P(BatchTest, CancelInEachState) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Func, MemoryTest, ::testing::Values(kRxm, kLoop), wire_name);
-INSTANTIATE_TEST_SUITE_P(Func, BatchTest, ::testing::Values(kRxm, kLoop), wire_name);
+INSTANTIATE_TEST_SUITE_P(Func, BatchTest, ::testing::Values(kRxm, kLoop, kRxmOneSided, kLoopOneSided), wire_name);
 
 }  // namespace
 }  // namespace sluice::func

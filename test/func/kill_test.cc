@@ -125,8 +125,8 @@ TEST_P(StopTest, NothingOfFailedTasksIsPlacedAfterTheReport) {
 
 // Not shm: a peer killed or stopped while it holds a lock of libfabric's in shared memory makes our next poll spin for
 // ever (drivers/fabric/queue.h), which is a matter of luck.
-INSTANTIATE_TEST_SUITE_P(Func, KillTest, ::testing::Values(kRxm, kNet, kLoop), wire_name);
-INSTANTIATE_TEST_SUITE_P(Func, StopTest, ::testing::Values(kRxm, kNet, kLoop), wire_name);
+INSTANTIATE_TEST_SUITE_P(Func, KillTest, ::testing::Values(kRxm, kNet, kLoop, kRxmOneSided, kNetOneSided), wire_name);
+INSTANTIATE_TEST_SUITE_P(Func, StopTest, ::testing::Values(kRxm, kNet, kLoop, kRxmOneSided, kNetOneSided), wire_name);
 
 }  // namespace
 }  // namespace sluice::func

@@ -31,6 +31,10 @@ inline constexpr Wire kRxm{"tcp_rxm", "fabric_twosided", "tcp;ofi_rxm"};
 inline constexpr Wire kNet{"net", "fabric_twosided", "net"};
 inline constexpr Wire kShm{"shm", "fabric_twosided", "shm"};
 inline constexpr Wire kLoop{"loop", "loop_twosided", "auto"};
+inline constexpr Wire kRxmOneSided{"tcp_rxm_onesided", "fabric", "tcp;ofi_rxm"};
+inline constexpr Wire kNetOneSided{"net_onesided", "fabric", "net"};
+inline constexpr Wire kShmOneSided{"shm_onesided", "fabric", "shm"};
+inline constexpr Wire kLoopOneSided{"loop_onesided", "loop", "auto"};
 
 inline constexpr uint64_t kSegment = 16 << 20;
 

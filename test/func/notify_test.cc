@@ -89,7 +89,7 @@ TEST_P(NotifyTest, AStopRightBehindThemFlushesThem) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].message, std::to_string(i));
 }
 
-INSTANTIATE_TEST_SUITE_P(Func, NotifyTest, ::testing::Values(kRxm, kShm, kLoop), wire_name);
+INSTANTIATE_TEST_SUITE_P(Func, NotifyTest, ::testing::Values(kRxm, kShm, kLoop, kRxmOneSided), wire_name);
 
 }  // namespace
 }  // namespace sluice::func

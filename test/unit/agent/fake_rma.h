@@ -28,6 +28,7 @@ class FakeRma final : public Queue {
   // What the test sees.
   std::vector<Op> ops;
   uint64_t torn = 0;  ///< Ops that crossed a seam, or whose key or descriptor is not that of their chunk.
+  uint64_t polls = 0;
   uint32_t connects = 0, closes = 0, shutdowns = 0, gone = 0;
 
   /// A span that ops may touch: remotely with @p key, locally with @p desc.
@@ -54,6 +55,7 @@ class FakeRma final : public Queue {
     return n;
   }
   uint32_t poll(std::span<Completion> out) noexcept override {
+    ++polls;
     uint32_t n = 0;
     for (; n < out.size() && !done_.empty(); ++n) {
       out[n] = done_.front();

@@ -212,6 +212,32 @@ TEST(RmaEnd, AStoppedPeersOperationsComeHomeByAReset) {
   rig.worker.reset();  // before its queue
 }
 
+// What a peer wrote before it gave us up must not land after it said FAILED.
+TEST(RmaEnd, ANodeThatWasStoppedForLongerThanALeaseTakesNothingMoreFromItsOldQueues) {
+  RmaRig rig;
+  rig.open_lane();
+  const auto lease = [&](uint64_t until) {
+    ToWorker m{};
+    m.kind = ToWorker::Kind::kLease;
+    m.generation = 1;
+    m.values.a = until;
+    rig.put(m);
+  };
+  lease(rig.now + RmaRig::kLease);
+  rig.turn();
+  rig.turn(RmaRig::kLease - 10);  // late, but a renewal is on its way
+  lease(rig.now + RmaRig::kLease);
+  rig.turn();
+  EXPECT_EQ(rig.queues[0]->shutdowns, 0u);
+  const uint64_t polls = rig.queues[0]->polls;
+  rig.turn(2 * RmaRig::kLease);
+  EXPECT_EQ(rig.queues[0]->polls, polls) << "not before the control core had its turn";
+  rig.turn();
+  EXPECT_EQ(rig.queues[0]->shutdowns, 1u);
+  for (int i = 0; i < 3; ++i) rig.turn(100);
+  EXPECT_EQ(rig.told(ToControl::Kind::kRailDown), 1u);
+}
+
 TEST(RmaEnd, APeerThatMovesIsFollowed) {
   RmaRig rig;
   rig.open_lane();

@@ -29,7 +29,11 @@ inline constexpr Wire kWires[] = {{"loop", "loop_twosided", "auto"},
                                   {"shm", "fabric_twosided", "shm"},
                                   {"loop_2_2", "loop_twosided", "auto", 2, 2},
                                   {"loop_2_1", "loop_twosided", "auto", 2, 1},
-                                  {"loop_crc", "loop_twosided", "auto", 1, 2, true}};
+                                  {"loop_crc", "loop_twosided", "auto", 1, 2, true},
+                                  {"loop_onesided", "loop", "auto", 2, 2},
+                                  {"tcp_rxm_onesided", "fabric", "tcp;ofi_rxm"},
+                                  {"net_onesided", "fabric", "net"},
+                                  {"shm_onesided", "fabric", "shm"}};
 
 inline NodeSettings small_settings(const std::string& name) {
   NodeSettings s;
