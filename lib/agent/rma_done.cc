@@ -42,10 +42,11 @@ void RmaWorker::on_home(uint16_t r, const Completion& c) noexcept {
     on_flushed(lane, r, op);
     free_op(index);
     --lane.out;
-  } else if (ok && !op.read && !rail.p.placed) {
+  } else if (ok && !op.read && !rail.p.placed && lane.state == RmaLane::State::kOpen) {
     op.state = RmaOp::State::kUnplaced;
     push(path.unplaced, index);
   } else {
+    if (ok && !op.read && !rail.p.placed) op.code = lane.fail_code;  // nobody will say whether it is placed
     settle(lane, index);
   }
   if (lane.state == RmaLane::State::kOpen) list(lane);

@@ -52,8 +52,8 @@ uint32_t RmaWorker::turn(uint64_t now) noexcept {
   uint32_t work = 0;
   if (!p_.inbox->empty()) [[unlikely]]
     work += drain_inbox();
-  if (now - std::exchange(last_turn_, now) > p_.lease / 2 || woken_) [[unlikely]]
-    if (!wake()) return work;
+  if (now - std::exchange(last_turn_, now) > p_.lease / 2) [[unlikely]]
+    wake();
   for (uint16_t r = 0; r < rails_.size(); ++r) work += reap(r);  // first: gives room back
   work += take_submissions();
   const auto lanes = static_cast<uint32_t>(std::min<size_t>(work_.size(), kMaxTurnLanes));
@@ -71,18 +71,15 @@ uint32_t RmaWorker::turn(uint64_t now) noexcept {
   return work;
 }
 
-// This core was away for long. A peer whose lease is over may have reported its tasks FAILED, and what it wrote still
-// lies before us: a queue that is shut down takes none of it. A renewal that came meanwhile is with the control core,
-// which may share this lcore: it gets a turn first. @return whether queues may be polled.
-bool RmaWorker::wake() noexcept {
-  woken_ = !woken_;
-  if (woken_) return false;
+// This core was away for long. A peer whose lease is over may have reported its tasks FAILED, and what it wrote may
+// still lie before us: a queue that is shut down takes none of it. It cannot wait for a renewal that the control core
+// may have, since where a provider moves every queue at once, polling the control queue would take it.
+void RmaWorker::wake() noexcept {
   const auto over = [this](const RmaLane* lane) {
     return lane != nullptr && lane->lease_until != 0 && lane->lease_until < now_;
   };
   if (std::any_of(lanes_.begin(), lanes_.end(), over))
     for (uint16_t r = 0; r < rails_.size(); ++r) reset(r);
-  return true;
 }
 
 uint32_t RmaWorker::drain_inbox() noexcept {

@@ -72,7 +72,7 @@ class RmaWorker final : public WorkerAgent {
   };
 
   // rma_worker.cc
-  bool wake() noexcept;
+  void wake() noexcept;
   uint32_t drain_inbox() noexcept;
   void on_message(const ToWorker& m) noexcept;
   void on_open_lane(RmaLane* lane) noexcept;
@@ -129,7 +129,6 @@ class RmaWorker final : public WorkerAgent {
 
   RmaWorkerParams p_;
   uint64_t now_ = 0, last_turn_ = 0, next_scan_ = 0;
-  bool woken_ = false;  // from a long stop: see wake()
   std::vector<Rail> rails_;
   std::vector<RmaLane*> lanes_;
   std::vector<LaneId> work_;     // lanes with something to send

@@ -334,6 +334,16 @@ TransportInfo Node::transport() const {
 
 // Until what the application submitted is final, and what peers have begun is at its end.
 Status Node::wait_quiet(std::chrono::steady_clock::time_point until) {
+  if (plane_->one_sided()) {  // peers move by themselves, and are asked to come to an end
+    std::vector<uint32_t> ids;
+    {
+      const std::lock_guard lock(lock_);
+      ids = memory_.exported();
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (!ids.empty() && !service_->end_buffers(ids, left))
+      return {Code::kTimeout, "stop: at the deadline peers still had transfers under way to exported memory"};
+  }
   NodeStats now = stats();
   size_t notifies = open_notifies();
   while (now.tasks_open + now.peer_tasks + notifies != 0 && std::chrono::steady_clock::now() < until) {

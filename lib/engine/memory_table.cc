@@ -131,6 +131,13 @@ Status MemoryTable::withdraw(std::string_view name, std::vector<Exported>* out) 
   return Code::kOk;
 }
 
+std::vector<uint32_t> MemoryTable::exported() const {
+  std::vector<uint32_t> ids;
+  for (const auto& [name, buffers] : segments_)
+    for (const Exported& buffer : buffers) ids.push_back(buffer.id);
+  return ids;
+}
+
 void MemoryTable::forget(uint32_t id) {
   Number& number = numbers_[id % places_];
   --entries_[number.entry].exports;

@@ -49,6 +49,8 @@ class MemoryTable {
   /// The segment answers kNotFound from now on; its buffers stay numbered until forget(). @return kNotFound.
   Status withdraw(std::string_view name, std::vector<Exported>* out);
   void forget(uint32_t id);
+  /// The numbers of all that is exported.
+  std::vector<uint32_t> exported() const;
 
   uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
   std::shared_ptr<const MemorySnapshot> snapshot() const;

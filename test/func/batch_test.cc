@@ -86,7 +86,8 @@ TEST_P(BatchTest, FailuresLeakNothing) {
     const NodeStats s = here_.engine->stats();
     return s.tasks_open == 0 && s.tx_slots_out == 0;
   }));
-  EXPECT_EQ(here_.engine->stats().tasks_failed, 4000u);
+  // One-sided, the peer has said that the buffer ends, and submit() refuses.
+  EXPECT_EQ(here_.engine->stats().tasks_failed, GetParam().one_sided() ? 0u : 4000u);
   EXPECT_TRUE(here_.engine->unregister_memory(here_.memory.memory).code() == Code::kBusy) << "it is exported";
   ASSERT_TRUE(here_.engine->withdraw_segment("pool").ok());
   EXPECT_TRUE(here_.engine->unregister_memory(here_.memory.memory).ok()) << "some task still counts as using it";
@@ -107,6 +108,7 @@ TEST_P(BatchTest, CancelInEachState) {
   EXPECT_TRUE(here_.status(done).ok()) << "what is done stays done";
   EXPECT_EQ(here_.port->release(done), Code::kOk);
 
+  if (std::string_view(GetParam().transport) == "loop") return;  // there the peer takes no part
   // In flight, waiting for credit, and not sent at all: the peer does not turn, so all three are there.
   ASSERT_EQ(peer.ask("freeze"), "ok");
   const BatchHandle open = here_.submit(TransferOp::kWrite, to_, 0, kSegment, 64 << 10);

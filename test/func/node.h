@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
@@ -26,6 +27,7 @@ struct Wire {
   const char* name;
   const char* transport;
   const char* provider;
+  bool one_sided() const { return !std::string_view(transport).ends_with("_twosided"); }
 };
 inline constexpr Wire kRxm{"tcp_rxm", "fabric_twosided", "tcp;ofi_rxm"};
 inline constexpr Wire kNet{"net", "fabric_twosided", "net"};

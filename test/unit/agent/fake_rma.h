@@ -28,7 +28,7 @@ class FakeRma final : public Queue {
   // What the test sees.
   std::vector<Op> ops;
   uint64_t torn = 0;  ///< Ops that crossed a seam, or whose key or descriptor is not that of their chunk.
-  uint64_t polls = 0;
+  uint64_t polls = 0, polls_open = 0;  ///< In all, and before shutdown().
   uint32_t connects = 0, closes = 0, shutdowns = 0, gone = 0;
 
   /// A span that ops may touch: remotely with @p key, locally with @p desc.
@@ -56,6 +56,7 @@ class FakeRma final : public Queue {
   }
   uint32_t poll(std::span<Completion> out) noexcept override {
     ++polls;
+    polls_open += shutdowns == 0 ? 1 : 0;
     uint32_t n = 0;
     for (; n < out.size() && !done_.empty(); ++n) {
       out[n] = done_.front();

@@ -227,7 +227,9 @@ TEST_P(TwoNodes, CancelEndsEveryTaskAndTheBuffersAreFree) {
   ASSERT_EQ(port_->cancel(batch), Code::kOk);
   ASSERT_TRUE(turn_until([&] { return status(batch).final; }));
   EXPECT_EQ(status(batch).done + status(batch).cancelled, kTasks);
-  EXPECT_GT(status(batch).cancelled, 0u);
+  // Where the kernel or the wire moves one-sided bytes at once, all of them may be there already.
+  const bool at_once = GetParam().transport == std::string_view("loop") || GetParam().transport == std::string_view("fabric");
+  EXPECT_TRUE(at_once || status(batch).cancelled != 0);
   EXPECT_EQ(port_->release(batch), Code::kOk);
   EXPECT_EQ(port_->open_tasks(), 0u);
   // What was cancelled left no trace: the next transfer works, and the memory is not in use.
