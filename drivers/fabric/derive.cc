@@ -62,6 +62,7 @@ Status derive(const fi_info& info, const Profile& profile, const DeviceUse& use,
   caps->ordered = (info.tx_attr->msg_order & info.rx_attr->msg_order & FI_ORDER_SAS) != 0;
   caps->needs_local_reg = (mr_mode & FI_MR_LOCAL) != 0;
   caps->idle_poll_costly = profile.idle_poll_costly;
+  caps->target_polls = use.rma && info.domain_attr->data_progress != FI_PROGRESS_AUTO;
   caps->closes_paths = profile.closes_paths;
   return Code::kOk;
 }

@@ -42,6 +42,7 @@ struct ControlParams {
   uint64_t first_answer = 0;  ///< A new peer that answers nothing for so long is given up.
   uint64_t answer = 0;        ///< The same for one that did answer before.
   bool idle_poll_costly = false;
+  bool wakes_workers = false;  ///< A peer's CREDIT_REQUEST is told to the worker (one-sided: see RmaWorker).
 };
 
 struct ControlStats {

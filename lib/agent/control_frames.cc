@@ -120,6 +120,11 @@ void Control::deliver(Session& s, const Frame& f) noexcept {
       pools_[raw(s.params.worker)]->dirty = true;
       pools_[raw(s.params.worker)]->share.update(
           raw(s.params.peer), static_cast<uint32_t>(s.granter.outstanding(Resource::kBounceSlots)), true);
+      if (p_.wakes_workers) {
+        ToWorker awake{};
+        awake.kind = ToWorker::Kind::kAwake;
+        tell_worker(s, awake);
+      }
       return;
     case FrameType::kFence: {
       if (f.header.epoch != s.tx_epoch) break;

@@ -50,6 +50,7 @@ struct ToWorker {
     kRemovePort,
     kRailUp,  ///< Rail count has a new queue (the worker's until the node ends).
     kPath,    ///< The peer's end of rail count is at address now, which is handed over.
+    kAwake,   ///< The peer is at work on our memory: poll.
   };
   struct Values {
     uint64_t a, b;
@@ -86,7 +87,7 @@ struct ToControl {
     kReport,         ///< report: messages of a lane.
     kAcks,           ///< count tasks are placed.
     kNak,            ///< acks[0].task is refused with code acks[0].acked_bytes.
-    kWaiting,        ///< The lane waits for credit: values.a bytes, values.b slots wanted.
+    kWaiting,        ///< The lane waits for credit: values.a bytes, values.b slots wanted. One-sided: stay awake.
     kPostsHome,      ///< Answer to kStopPosting: posted totals in values.totals.
     kViolation,      ///< The peer broke a law: code.
     kStuck,          ///< A task could not be brought to an end: give the peer up.

@@ -44,6 +44,7 @@ bool RmaWorker::scan_lane(RmaLane& lane) noexcept {
       if (lane.paths[r].out != 0) reset(r);
     return true;
   }
+  keep_awake(lane);
   if (lane.retry.head != kNoOp) list(lane);  // a pause may be over
   for (uint32_t index = lane.oldest; index != kNoTask && tasks_[index].deadline <= now_;) {
     const uint32_t next = tasks_[index].newer;

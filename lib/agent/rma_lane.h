@@ -98,6 +98,7 @@ struct RmaLane : LaneBase {
   uint64_t retry_at = 0;  ///< Not before then.
   uint32_t oldest = kNoTask, newest = kNoTask, tasks = 0;
   uint32_t out = 0;       ///< Ops staged, posted or not known to be placed.
+  uint64_t hint_at = 0;   ///< When the peer is next told to stay awake.
   uint64_t moved_at = 0;  ///< When an op last came home well.
   Code fail_code = Code::kOk;
   uint64_t give_up_at = 0;

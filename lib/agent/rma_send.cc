@@ -6,6 +6,7 @@
 namespace sluice {
 namespace {
 constexpr uint32_t kLaneBurst = 64;   // ops that one lane stages in a turn, so that others have theirs
+constexpr uint64_t kHintUs = 5000;    // between two hints to a peer
 constexpr uint32_t kProbeEvery = 100;  // one op in so many takes a rail that is not the cheapest
 
 // The chunk of a registration that holds byte @p offset. They are in order and without gaps.
@@ -38,6 +39,7 @@ void RmaWorker::free_op(uint32_t index) noexcept {
 // Cut and stage what the rails have room for. A lane that can go no further is listed again by what comes home.
 uint32_t RmaWorker::send(RmaLane& lane) noexcept {
   if (lane.state != RmaLane::State::kOpen) return 0;
+  keep_awake(lane);
   uint32_t staged = 0;
   for (uint16_t r = 0; r < rails_.size(); ++r) {
     const RmaLane::Path& path = lane.paths[r];
@@ -55,6 +57,13 @@ uint32_t RmaWorker::send(RmaLane& lane) noexcept {
   }
   list(lane);
   return staged;
+}
+
+// Adaptive idling sleeps only after more time than this without work (runner.cc), and a frame is work.
+void RmaWorker::keep_awake(RmaLane& lane) noexcept {
+  if (!p_.peers_poll || lane.tasks == 0 || now_ < lane.hint_at) return;
+  lane.hint_at = now_ + kHintUs * p_.ticks_per_us;
+  tell(message(ToControl::Kind::kWaiting, lane));
 }
 
 // Whether @p rail takes another op of this lane. A lane may always have one op on a rail, and more as long as it has

@@ -5,6 +5,8 @@
 ///          spreads them over rails, and posts them. rma_worker.cc is the turn, inbox and tasks; rma_send.cc cuts and
 ///          posts; rma_done.cc is what comes back; rma_lane.cc deadlines and the end of lanes.
 ///          A task is final when all of its ops are home and, for a write, known to be placed.
+///          Where a provider moves bytes only while the target polls, its node is told to stay awake (by CREDIT_REQUEST,
+///          which asks for nothing) as long as it has tasks of ours.
 ///          A rail whose ops do not come home although their peer was given up is reset: its queue is shut down, which
 ///          brings every op home, and the service thread opens it anew.
 /// Threads  turn() on its lcore; constructed and destroyed while it is not turned. stats() from any thread (relaxed).
@@ -46,6 +48,7 @@ struct RmaWorkerParams {
   Mailbox<ToControl>* control = nullptr;
   uint32_t max_lanes = 0, max_tasks = 0;
   uint64_t op_bytes = 0;  ///< The most that one op moves.
+  bool peers_poll = false;  ///< DeviceCaps::target_polls of any rail.
   uint64_t ticks_per_us = 1, task_timeout = 0, lease = 0, grace = 0, scan_every = 1;  ///< Times in ticks.
 };
 
@@ -93,6 +96,7 @@ class RmaWorker final : public WorkerAgent {
 
   // rma_send.cc
   uint32_t send(RmaLane& lane) noexcept;
+  void keep_awake(RmaLane& lane) noexcept;
   bool stage_retry(RmaLane& lane) noexcept;
   bool stage_next(RmaLane& lane) noexcept;
   void merge(RmaLane& lane, RmaOp& op, const ChunkKey& chunk) noexcept;

@@ -280,6 +280,7 @@ std::unique_ptr<WorkerAgent> DataPlane::make_rma_worker(const NodeSettings& sett
     rail.placed = caps.delivery_complete;
     rail.idle_poll_costly = caps.idle_poll_costly;
     rail.paired = caps.paired;
+    w.peers_poll = w.peers_poll || caps.target_polls;
     for (size_t node = 0; node < machine.distance.size(); ++node)
       rail.penalty.push_back(numa_penalty(machine, info.numa_node, static_cast<int>(node)));
     rail.scratch = scratch_->base() + (size_t{i} * kMaxRails + r) % kScratchBytes;
@@ -330,6 +331,7 @@ std::unique_ptr<Control> DataPlane::make_control(const NodeSettings& settings) {
   c.fence_idle = kFenceIdleUs * us;
   c.first_answer = settings.connect_timeout_ms * ms;
   c.answer = std::max(settings.connect_timeout_ms, settings.task_timeout_ms) * ms;
+  c.wakes_workers = one_sided();
   c.idle_poll_costly = device().caps().idle_poll_costly;
   return std::make_unique<Control>(c);
 }

@@ -70,6 +70,7 @@ struct DeviceCaps {
   bool idle_poll_costly = false;   ///< An empty poll costs over a microsecond: do not poll an idle queue on each turn.
   bool closes_paths = false;       ///< close() ends a path's ops soon. Else each comes when the provider lets it go,
                                    ///< at the latest with shutdown(), and its buffer must stay as it is until then.
+  bool target_polls = false;       ///< One-sided operations on a node's memory go on only while it polls its queues.
   bool paired = false;             ///< A path is a pair of ends, each with an address of its own: both are opened, and
                                    ///< closed, together.
 };
