@@ -154,26 +154,8 @@ void Control::on_service(const FromService& m) noexcept {
     }
     case Kind::kAddPort:
     case Kind::kRemovePort: change_port(m); break;
-    case Kind::kRailUp: {
-      ToWorker up{};
-      up.kind = ToWorker::Kind::kRailUp;
-      up.count = static_cast<uint16_t>(m.a);
-      up.queue = m.queue;
-      (void)p_.to_worker[raw(m.worker)]->put(up);
-      break;
-    }
-    case Kind::kPath: {
-      ToWorker path{};
-      path.kind = ToWorker::Kind::kPath;
-      path.count = static_cast<uint16_t>(m.a);
-      path.address = m.address;
-      const Session* s = session_of(m.worker, LaneId{raw(m.peer)}, static_cast<uint16_t>(m.b));
-      if (s != nullptr)
-        tell_worker(*s, path);
-      else
-        delete m.address;
-      break;
-    }
+    case Kind::kRailUp:
+    case Kind::kPath: change_rail(m); break;
     case Kind::kDrain:
       draining_ = true;
       drain_until_ = now_ + m.a;
@@ -186,6 +168,25 @@ void Control::on_service(const FromService& m) noexcept {
       }
       break;
   }
+}
+
+// A queue of ours, or of a peer's, was opened anew.
+void Control::change_rail(const FromService& m) noexcept {
+  ToWorker out{};
+  out.count = static_cast<uint16_t>(m.a);
+  if (m.kind == FromService::Kind::kRailUp) {
+    out.kind = ToWorker::Kind::kRailUp;
+    out.queue = m.queue;
+    (void)p_.to_worker[raw(m.worker)]->put(out);
+    return;
+  }
+  out.kind = ToWorker::Kind::kPath;
+  out.address = m.address;
+  const Session* s = session_of(m.worker, LaneId{raw(m.peer)}, static_cast<uint16_t>(m.b));
+  if (s != nullptr)
+    tell_worker(*s, out);
+  else
+    delete m.address;
 }
 
 void Control::change_port(const FromService& m) noexcept {

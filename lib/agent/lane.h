@@ -104,9 +104,9 @@ struct Lane : LaneBase {
   std::array<Staged, kMaxBurst> staged;
   uint32_t staged_count = 0;
   uint64_t wait_since = 0, probe_at = 0, probe_every = 0;
-  uint64_t moved_at = 0;                   ///< When a message last went out under credit, or brought bytes of a read.
-  uint64_t heard_at = 0;                   ///< When the peer last said or sent something for this lane.
-  uint16_t ctrl_ack = 0;                   ///< Carried by each message.
+  uint64_t moved_at = 0;  ///< When a message last went out under credit, or brought bytes of a read.
+  uint64_t heard_at = 0;  ///< When the peer last said or sent something for this lane.
+  uint16_t ctrl_ack = 0;  ///< Carried by each message.
 
   // Receiving.
   Epoch rx_epoch{1};

@@ -92,7 +92,7 @@ struct Session {
   size_t frame_room() const noexcept { return size_t{CtrlChannel::kWindow + 1} * params.frame_bytes; }
 
   const SessionParams params;
-  PathId path{};         ///< The peer's control path.
+  PathId path{};             ///< The peer's control path.
   LaneBase* lane = nullptr;  ///< The worker's; only its ctrl_ack_sent is read here.
   TxSession tx;
   RxSession rx;

@@ -3,7 +3,7 @@
 
 namespace sluice {
 namespace {
-constexpr uint8_t kMaxTries = 6;            // posts of one op before its tasks fail
+constexpr uint8_t kMaxTries = 6;          // posts of one op before its tasks fail
 constexpr uint64_t kRetryDelayUs = 5000;  // before the first that goes the same way again
 }  // namespace
 

@@ -5,8 +5,8 @@
 
 namespace sluice {
 namespace {
-constexpr uint32_t kLaneBurst = 64;   // ops that one lane stages in a turn, so that others have theirs
-constexpr uint64_t kHintUs = 5000;    // between two hints to a peer
+constexpr uint32_t kLaneBurst = 64;    // ops that one lane stages in a turn, so that others have theirs
+constexpr uint64_t kHintUs = 5000;     // between two hints to a peer
 constexpr uint32_t kProbeEvery = 100;  // one op in so many takes a rail that is not the cheapest
 
 // The chunk of a registration that holds byte @p offset. They are in order and without gaps.
@@ -264,9 +264,17 @@ void RmaWorker::stage_flush(RmaLane& lane, uint16_t rail) noexcept {
   op.state = RmaOp::State::kStaged;
   op.read = op.flush = true;
   op.probe = false;
-  r.staged[r.staged_count++] = Op{OpKind::kRead, lane.params.path, uint64_t{op.generation} << 32 | index, r.p.scratch,
-                                  r.p.scratch_desc, nullptr, 0, 1, 0,
-                                  key.addr + (at - task.remote->chunks[there].offset), key.key};
+  r.staged[r.staged_count++] = Op{OpKind::kRead,
+                                  lane.params.path,
+                                  uint64_t{op.generation} << 32 | index,
+                                  r.p.scratch,
+                                  r.p.scratch_desc,
+                                  nullptr,
+                                  0,
+                                  1,
+                                  0,
+                                  key.addr + (at - task.remote->chunks[there].offset),
+                                  key.key};
   ++lane.out;
   ++r.out;
   ++path.out;

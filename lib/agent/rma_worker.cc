@@ -210,8 +210,7 @@ void RmaWorker::finish(RmaLane& lane, uint32_t index) noexcept {
                       : task.why == Code::kCancelled ? TaskEnd::kCancelled
                                                      : TaskEnd::kFailed;
   ends_.put(task.port, TaskDone{task.ref, 0, end, task.why, 0});
-  if (end == TaskEnd::kDone)
-    WorkerStats::add(task.read ? stats_.bytes_received : stats_.bytes_sent, task.length);
+  if (end == TaskEnd::kDone) WorkerStats::add(task.read ? stats_.bytes_received : stats_.bytes_sent, task.length);
   (task.older == kNoTask ? lane.oldest : tasks_[task.older].newer) = task.newer;
   (task.newer == kNoTask ? lane.newest : tasks_[task.newer].older) = task.older;
   --lane.tasks;

@@ -1,12 +1,12 @@
 /// @file rma_worker.h
 /// The one-sided worker agent: it moves tasks by writes and reads into and out of peers' memory, over every rail.
 ///
-/// Model    A turn reads the inbox, reaps completions, takes submissions, cuts tasks into ops at the seams of both sides,
-///          spreads them over rails, and posts them. rma_worker.cc is the turn, inbox and tasks; rma_send.cc cuts and
+/// Model    A turn reads the inbox, reaps completions, takes submissions, cuts tasks into ops at the seams of both
+///          sides, spreads them over rails, and posts them. rma_worker.cc is the turn, inbox and tasks; rma_send.cc cuts and
 ///          posts; rma_done.cc is what comes back; rma_lane.cc deadlines and the end of lanes.
 ///          A task is final when all of its ops are home and, for a write, known to be placed.
-///          Where a provider moves bytes only while the target polls, its node is told to stay awake (by CREDIT_REQUEST,
-///          which asks for nothing) as long as it has tasks of ours.
+///          Where a provider moves bytes only while the target polls, its node is told to stay awake (by
+///          CREDIT_REQUEST, which asks for nothing) as long as it has tasks of ours.
 ///          A rail whose ops do not come home although their peer was given up is reset: its queue is shut down, which
 ///          brings every op home, and the service thread opens it anew.
 /// Threads  turn() on its lcore; constructed and destroyed while it is not turned. stats() from any thread (relaxed).
@@ -47,7 +47,7 @@ struct RmaWorkerParams {
   Mailbox<ToWorker>* inbox = nullptr;
   Mailbox<ToControl>* control = nullptr;
   uint32_t max_lanes = 0, max_tasks = 0;
-  uint64_t op_bytes = 0;  ///< The most that one op moves.
+  uint64_t op_bytes = 0;    ///< The most that one op moves.
   bool peers_poll = false;  ///< DeviceCaps::target_polls of any rail.
   uint64_t ticks_per_us = 1, task_timeout = 0, lease = 0, grace = 0, scan_every = 1;  ///< Times in ticks.
 };

@@ -1,8 +1,8 @@
 /// @file worker_agent.h
 /// What the engine knows of a worker, whichever protocol it speaks.
 ///
-/// Model    A worker owns queues, lanes and their tasks. It is told by ToWorker, tells by ToControl, and takes tasks from
-///          ports. TaskEnds gathers the ends of one port's tasks and puts them together.
+/// Model    A worker owns queues, lanes and their tasks. It is told by ToWorker, tells by ToControl, and takes tasks
+///          from ports. TaskEnds gathers the ends of one port's tasks and puts them together.
 /// Threads  turn() on its lcore. stats() from any thread (relaxed).
 /// Memory   Nothing allocates in a turn.
 /// Errors   None of its own.

@@ -9,8 +9,8 @@
 #include "agent/rma_worker.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "meta/message.h"
 #include "env/plan.h"
+#include "meta/message.h"
 #include "proto/msg_header.h"
 
 namespace sluice {
@@ -24,7 +24,7 @@ constexpr uint64_t kCtrlAckDelayUs = 100;  // how long a control acknowledgement
 constexpr uint64_t kRetryUs = 20'000, kRetryMaxUs = 200'000;
 constexpr uint64_t kProbeMaxUs = 100'000;  // law 7
 constexpr uint64_t kScratchBytes = 4096;
-constexpr uint64_t kGraceMs = 250;  // for ops of a lane that was given up to come home by themselves
+constexpr uint64_t kGraceMs = 250;         // for ops of a lane that was given up to come home by themselves
 constexpr uint64_t kFenceIdleUs = 50'000;  // without a message for so long, a session's unused credit may be taken back
 
 std::atomic<uint64_t> g_extent_number{0};
@@ -182,7 +182,8 @@ Status DataPlane::make_extent(uint32_t slots, uint32_t slot_bytes, std::unique_p
 
 void DataPlane::free_extent(std::unique_ptr<Extent> extent) {
   if (std::erase(registered_, &extent->region()) == 0) return;
-  if (Status s = rails_.device(0).dereg(extent->region(), 0); !s.ok()) log_warn("memory", "deregister: " + s.describe());
+  if (Status s = rails_.device(0).dereg(extent->region(), 0); !s.ok())
+    log_warn("memory", "deregister: " + s.describe());
 }
 
 Status DataPlane::open_pools(const NodeSettings& settings) {

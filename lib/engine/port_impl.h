@@ -73,6 +73,12 @@ class PortImpl final : public Port {
     bool settled() const noexcept { return final_tasks() == count || mutant(Mutant::kNotifyFirst); }
   };
 
+  // A task's number at the agents: batch << 40 | generation of the batch << 24 | task.
+  static constexpr uint64_t kBatchBits = ~uint64_t{0xffffff};
+  static constexpr uint64_t ref_of(uint32_t batch, uint16_t generation, uint32_t task) noexcept {
+    return uint64_t{batch} << 40 | uint64_t{generation} << 24 | task;
+  }
+
   Batch* find(BatchHandle handle) noexcept;
   const Batch* find(BatchHandle handle) const noexcept;
   Code check(const Request& r, TaskSlot* slot) noexcept;

@@ -10,12 +10,9 @@
 namespace sluice {
 namespace {
 constexpr TransportRow kTransports[] = {
-    {"fabric", "fabric", true},
-    {"fabric_twosided", "fabric", false},
-    {"loop", "loop", true},
-    {"loop_twosided", "loop", false},
-    {"rdma", "verbs", true},
-    {"rdma_twosided", "verbs", false},
+    {"fabric", "fabric", true}, {"fabric_twosided", "fabric", false},
+    {"loop", "loop", true},     {"loop_twosided", "loop", false},
+    {"rdma", "verbs", true},    {"rdma_twosided", "verbs", false},
 };
 
 DeviceUse use_of(const NodeSettings& settings, bool one_sided) {
@@ -103,7 +100,8 @@ Status Rails::open(const NodeSettings& settings, const Outside& outside) {
                               "' takes at most " + std::to_string(most)};
   for (const DeviceInfo& info : chosen) {
     std::unique_ptr<Device> device;
-    if (Status s = driver_->open(info, use_of(settings, one_sided_), &device); !s.ok()) return in_transport(settings, s);
+    if (Status s = driver_->open(info, use_of(settings, one_sided_), &device); !s.ok())
+      return in_transport(settings, s);
     devices_.push_back(std::move(device));
   }
   return Code::kOk;

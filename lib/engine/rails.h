@@ -1,8 +1,8 @@
 /// @file rails.h
 /// The devices that a node uses: which they are, and memory registered on all of them.
 ///
-/// Model    A transport is a protocol over a driver. A two-sided node has one rail, a one-sided one up to kMaxRails of one
-///          provider. Region::keys(i) are those of rail i.
+/// Model    A transport is a protocol over a driver. A two-sided node has one rail, a one-sided one up to kMaxRails of
+///          one provider. Region::keys(i) are those of rail i.
 /// Threads  Slow calls. register_region and deregister_region: any thread, several at once. The rest: who builds the
 ///          node.
 /// Memory   Owns the devices.

@@ -93,7 +93,8 @@ class SegmentTable {
         continue;
       }
       if (at->peer != segment->peer || at->peer_generation != segment->peer_generation || at->name != segment->name ||
-          !at->alive.load() || at->ended.load() || at->buffers != segment->buffers)  // the peer may have exported other memory since
+          !at->alive.load() || at->ended.load() ||
+          at->buffers != segment->buffers)  // the peer may have exported other memory since
         continue;
       ++at->opens;
       *out = handle(i);

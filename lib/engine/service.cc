@@ -75,7 +75,8 @@ void Service::turn() {
       ++i;
   }
   if (!ends_.empty()) answer_ends();
-  active_ = !ends_.empty() || !leaving_.empty() || !requests_.empty() || !unsent_.empty() || !tokens_.empty() || close_all_;
+  active_ =
+      !ends_.empty() || !leaving_.empty() || !requests_.empty() || !unsent_.empty() || !tokens_.empty() || close_all_;
   for (const PeerEntry& entry : peers_)
     active_ = active_ || (entry.state != PeerState::kFree && entry.state != PeerState::kReady);
   if (close_all_) close_all();

@@ -86,7 +86,8 @@ Status Service::make_offer(const PeerEntry& entry, PathOffer* offer) const {
       lane.rail = r;
       lane.worker = w;
       lane.lane = number_of(entry);
-      if (Status s = plane_->worker_queue(w, r).address(PathId{number_of(entry)}, &lane.address); !s.ok()) return s;
+      const uint16_t target = plane_->rails().device(r).caps().one_target ? 0 : w;
+      if (Status s = plane_->worker_queue(target, r).address(PathId{number_of(entry)}, &lane.address); !s.ok()) return s;
       offer->lanes.push_back(std::move(lane));
     }
   return Code::kOk;
@@ -136,8 +137,7 @@ std::unique_ptr<RmaLane> make_rma_lane(LaneParams params, std::vector<RmaLane::P
 }
 
 // The lanes of an offer by worker and rail: each worker's in order, and as many for each.
-Status by_worker(const std::string& name, const PathOffer& offer,
-                 std::vector<std::vector<const LaneOffer*>>* out) {
+Status by_worker(const std::string& name, const PathOffer& offer, std::vector<std::vector<const LaneOffer*>>* out) {
   for (const LaneOffer& lane : offer.lanes) {
     if (lane.rail == 0) out->emplace_back();
     if (out->empty() || lane.rail != out->back().size() || lane.rail >= kMaxRails)

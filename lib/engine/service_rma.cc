@@ -129,7 +129,13 @@ void Service::reopen(WorkerId worker, uint16_t rail) {
   for (const PeerEntry& entry : peers_) {
     if (entry.state != PeerState::kUp && entry.state != PeerState::kReady) continue;
     PathMove move{rail, raw(worker), {}};
-    if (Status s = up.queue->address(PathId{number_of(entry)}, &move.address); s.ok()) s = oob_->send(entry.oob, move);
+    if (!up.queue->address(PathId{number_of(entry)}, &move.address).ok()) continue;
+    const bool all = plane_->rails().device(rail).caps().one_target;  // every worker is reached through the first
+    if (all && raw(worker) != 0) continue;
+    for (uint16_t w = 0; w < (all ? plane_->workers() : 1); ++w) {
+      move.worker = all ? w : raw(worker);
+      (void)oob_->send(entry.oob, move).ok();
+    }
   }
 }
 

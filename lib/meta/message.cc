@@ -185,9 +185,9 @@ struct TypeRow {
   Status (*parse)(Fields&, OobMessage*);
 };
 constexpr TypeRow kTypes[] = {
-    {"hello", parse_as<0>},  {"welcome", parse_as<1>},       {"ping", parse_as<2>},
-    {"pong", parse_as<3>},   {"bye", parse_as<4>},           {"offer", parse_as<5>},
-    {"answer", parse_as<6>}, {"segment_query", parse_as<7>}, {"segment_reply", parse_as<8>},
+    {"hello", parse_as<0>},       {"welcome", parse_as<1>},       {"ping", parse_as<2>},
+    {"pong", parse_as<3>},        {"bye", parse_as<4>},           {"offer", parse_as<5>},
+    {"answer", parse_as<6>},      {"segment_query", parse_as<7>}, {"segment_reply", parse_as<8>},
     {"buffers_end", parse_as<9>}, {"buffers_left", parse_as<10>}, {"path_move", parse_as<11>},
 };
 static_assert(std::size(kTypes) == std::variant_size_v<OobMessage>, "one row for each message");

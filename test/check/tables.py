@@ -66,6 +66,7 @@ EXCUSED = [
     ('refused', 'lib/env/eal.cc', 'std::mutex', 'EAL is one for a process; slow calls only'),
     ('refused', 'lib/engine/memory_table.h', 'std::mutex', 'a port takes a new snapshot when memory came or went'),
     ('refused', 'lib/engine/segment_table.h', 'std::mutex', 'readers come and go with ports; reading takes none'),
+    ('refused', 'lib/engine/rails.h', 'std::mutex', 'a device takes one registration at a time; slow calls only'),
     ('refused', 'lib/engine/node.h', 'std::mutex', 'public calls come from any thread; no turn takes it'),
     ('refused', 'lib/engine/service.h', 'std::mutex', "the node's lock; no turn takes it"),
     ('refused', 'lib/engine/service_thread.h', 'std::mutex', "the node's lock; no turn takes it"),

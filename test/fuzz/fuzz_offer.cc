@@ -47,9 +47,7 @@ struct Judge {
   }
   void operator()(const BuffersEnd& m) const { require(m.request != 0 && m.ids.size() <= kMaxSegmentBuffers); }
   void operator()(const BuffersLeft& m) const { require(m.request != 0); }
-  void operator()(const PathMove& m) const {
-    require(!m.address.empty() && m.address.size() <= kMaxAddressBlobBytes);
-  }
+  void operator()(const PathMove& m) const { require(!m.address.empty() && m.address.size() <= kMaxAddressBlobBytes); }
   void operator()(const Bye& m) const { require(m.reason.size() <= kMaxTextBytes); }
   void operator()(const Welcome&) const {}
   void operator()(const Ping&) const {}

@@ -22,7 +22,8 @@ Life::~Life() {
   app.reset();
   port.reset();
   service.reset();
-  for (uint32_t w = 0; plane != nullptr && w < plane->workers(); ++w) WorkerMutants::forget(static_cast<Worker&>(plane->worker(w)));
+  for (uint32_t w = 0; plane != nullptr && w < plane->workers(); ++w)
+    WorkerMutants::forget(static_cast<Worker&>(plane->worker(w)));
   plane.reset();
 }
 

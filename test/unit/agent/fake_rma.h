@@ -32,7 +32,9 @@ class FakeRma final : public Queue {
   uint32_t connects = 0, closes = 0, shutdowns = 0, gone = 0;
 
   /// A span that ops may touch: remotely with @p key, locally with @p desc.
-  void chunk(std::byte* base, uint64_t bytes, uint64_t key, uint64_t desc) { chunks_.push_back({base, bytes, key, desc}); }
+  void chunk(std::byte* base, uint64_t bytes, uint64_t key, uint64_t desc) {
+    chunks_.push_back({base, bytes, key, desc});
+  }
   size_t held() const { return held_.size(); }
   size_t out() const { return held_.size() + done_.size(); }
   void release(size_t count = SIZE_MAX, Code code = Code::kOk) {
@@ -95,8 +97,8 @@ class FakeRma final : public Queue {
     bool local = false, remote = false;
     for (const Chunk& chunk : chunks_) {
       local = local || (chunk.desc == op.desc0 && chunk.holds(op.addr0, op.bytes0));
-      remote = remote || (chunk.key == op.remote_key &&
-                          chunk.holds(reinterpret_cast<std::byte*>(op.remote_addr), op.bytes0));
+      remote = remote ||
+               (chunk.key == op.remote_key && chunk.holds(reinterpret_cast<std::byte*>(op.remote_addr), op.bytes0));
     }
     if (!local || !remote || op.bytes0 == 0) ++torn;
   }

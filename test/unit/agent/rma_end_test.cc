@@ -19,8 +19,12 @@ TEST(RmaRails, ShareTheWork) {
 }
 
 TEST(RmaRails, TheNearOneIsTaken) {
-  RmaRig rig({.rails = 2, .depth = 64, .op_bytes = 64, .penalty = {std::vector<uint32_t>(8, 10), std::vector<uint32_t>(8, 1)}});
-  if (rig.local->numa_node() < 0 || rig.local->numa_node() >= 8) GTEST_SKIP() << "the kernel does not tell where memory is";
+  RmaRig rig({.rails = 2,
+              .depth = 64,
+              .op_bytes = 64,
+              .penalty = {std::vector<uint32_t>(8, 10), std::vector<uint32_t>(8, 1)}});
+  if (rig.local->numa_node() < 0 || rig.local->numa_node() >= 8)
+    GTEST_SKIP() << "the kernel does not tell where memory is";
   rig.open_lane();
   for (auto& q : rig.queues) q->withhold = true;
   rig.submit(SubmitOp::kWrite, 1, 0, 0, 64 * 22);

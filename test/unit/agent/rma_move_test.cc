@@ -52,11 +52,11 @@ TEST_P(RmaSeams, NoOperationCrossesOne) {
 
 constexpr uint64_t kChunk = 4096;
 INSTANTIATE_TEST_SUITE_P(Both, RmaSeams,
-                         testing::Values(Seam{kChunk, 0, kChunk - 1, 0, 2, 2},          // source, a byte each side
-                                         Seam{0, kChunk, 0, kChunk - 1, 2, 2},          // target
+                         testing::Values(Seam{kChunk, 0, kChunk - 1, 0, 2, 2},  // source, a byte each side
+                                         Seam{0, kChunk, 0, kChunk - 1, 2, 2},  // target
                                          Seam{kChunk, kChunk, kChunk - 1, kChunk - 1, 2, 2},  // both, at one place
                                          Seam{kChunk, kChunk, kChunk - 1, kChunk - 2, 4, 3},  // both, at two places
-                                         Seam{kChunk, kChunk, 0, 0, kChunk, 1},         // a whole chunk
+                                         Seam{kChunk, kChunk, 0, 0, kChunk, 1},               // a whole chunk
                                          Seam{kChunk, kChunk, kChunk, kChunk, kChunk, 1},     // not the first
                                          Seam{kChunk, 0, 5 * kChunk + 7, 3, 3 * kChunk, 4},   // past the first
                                          Seam{kChunk, 3 * kChunk, 10, 20, 8 * kChunk, 11},
@@ -77,7 +77,7 @@ TEST(RmaMove, OperationsAreNoLargerThanTheSettingOrTheDevice) {
 TEST(RmaMove, NeighboursGoTogether) {
   RmaRig rig({.op_bytes = 16 * 64});
   rig.open_lane();
-  for (uint64_t i = 0; i < 32; ++i) rig.submit(SubmitOp::kWrite, i, 64 * i, 4096 + 64 * i, 64);  // two runs of 16
+  for (uint64_t i = 0; i < 32; ++i) rig.submit(SubmitOp::kWrite, i, 64 * i, 4096 + 64 * i, 64);       // two runs of 16
   for (uint64_t i = 0; i < 4; ++i) rig.submit(SubmitOp::kWrite, 100 + i, 64 * i, 9000 + 65 * i, 64);  // none
   rig.submit(SubmitOp::kWrite, 200, 256, 9000 + 65 * 3 + 64, 64);  // follows the last one of those
   ASSERT_TRUE(rig.settle());

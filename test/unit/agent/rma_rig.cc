@@ -65,7 +65,8 @@ void RmaRig::open_lane(uint16_t lane, uint16_t generation) {
   m.kind = ToWorker::Kind::kOpenLane;
   m.lane = LaneId{lane};
   m.generation = generation;
-  m.opened = new RmaLane(LaneParams{LaneId{lane}, generation, PathId{lane}, SessionId{7}, 0, 0, 0, {}}, std::move(ways));
+  m.opened =
+      new RmaLane(LaneParams{LaneId{lane}, generation, PathId{lane}, SessionId{7}, 0, 0, 0, {}}, std::move(ways));
   put(m);
 }
 
@@ -122,11 +123,13 @@ bool RmaRig::settle(int turns) {
 }
 
 uint64_t RmaRig::ops() const {
-  return std::accumulate(queues.begin(), queues.end(), uint64_t{0}, [](uint64_t n, const auto& q) { return n + q->ops.size(); });
+  return std::accumulate(queues.begin(), queues.end(), uint64_t{0},
+                         [](uint64_t n, const auto& q) { return n + q->ops.size(); });
 }
 
 uint64_t RmaRig::torn() const {
-  return std::accumulate(queues.begin(), queues.end(), uint64_t{0}, [](uint64_t n, const auto& q) { return n + q->torn; });
+  return std::accumulate(queues.begin(), queues.end(), uint64_t{0},
+                         [](uint64_t n, const auto& q) { return n + q->torn; });
 }
 
 }  // namespace sluice::test

@@ -4,10 +4,10 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
-#include <random>
 #include <vector>
 
 #include "engine/data_plane.h"

@@ -228,7 +228,8 @@ TEST_P(TwoNodes, CancelEndsEveryTaskAndTheBuffersAreFree) {
   ASSERT_TRUE(turn_until([&] { return status(batch).final; }));
   EXPECT_EQ(status(batch).done + status(batch).cancelled, kTasks);
   // Where the kernel or the wire moves one-sided bytes at once, all of them may be there already.
-  const bool at_once = GetParam().transport == std::string_view("loop") || GetParam().transport == std::string_view("fabric");
+  const bool at_once =
+      GetParam().transport == std::string_view("loop") || GetParam().transport == std::string_view("fabric");
   EXPECT_TRUE(at_once || status(batch).cancelled != 0);
   EXPECT_EQ(port_->release(batch), Code::kOk);
   EXPECT_EQ(port_->open_tasks(), 0u);
