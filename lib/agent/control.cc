@@ -137,25 +137,12 @@ void Control::on_service(const FromService& m) noexcept {
       post_receives();
       break;
     }
-    case Kind::kSetBuffer: {
-      ToWorker set{};
-      set.kind = ToWorker::Kind::kSetBuffer;
-      set.buffer = {m.a, m.base, m.b, 0};
-      to_all_workers(set);
-      break;
-    }
-    case Kind::kClearBuffer: {
-      ToWorker clear{};
-      clear.kind = ToWorker::Kind::kClearBuffer;
-      clear.buffer = {m.a, nullptr, 0, m.b};
-      waiters_.push_back({m.b, static_cast<uint32_t>(p_.to_worker.size())});
-      to_all_workers(clear);
-      break;
-    }
+    case Kind::kSetBuffer:
+    case Kind::kClearBuffer: return change_buffer(m);
     case Kind::kAddPort:
     case Kind::kRemovePort: change_port(m); break;
     case Kind::kRailUp:
-    case Kind::kPath: change_rail(m); break;
+    case Kind::kPath: return change_rail(m);
     case Kind::kDrain:
       draining_ = true;
       drain_until_ = now_ + m.a;
@@ -168,6 +155,15 @@ void Control::on_service(const FromService& m) noexcept {
       }
       break;
   }
+}
+
+void Control::change_buffer(const FromService& m) noexcept {
+  const bool set = m.kind == FromService::Kind::kSetBuffer;
+  ToWorker out{};
+  out.kind = set ? ToWorker::Kind::kSetBuffer : ToWorker::Kind::kClearBuffer;
+  out.buffer = {m.a, set ? m.base : nullptr, set ? m.b : 0, set ? 0 : m.b};
+  if (!set) waiters_.push_back({m.b, static_cast<uint32_t>(p_.to_worker.size())});
+  to_all_workers(out);
 }
 
 // A queue of ours, or of a peer's, was opened anew.

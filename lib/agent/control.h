@@ -102,6 +102,7 @@ class Control final : public Agent {
   void on_report(Session& s, const ToControl::Report& r) noexcept;
   void change_port(const FromService& m) noexcept;
   void change_rail(const FromService& m) noexcept;
+  void change_buffer(const FromService& m) noexcept;
   void forget_port(Session& s, const PortRings* port) noexcept;
   void answered(uint64_t key, ToService::Kind kind, PortRings* port) noexcept;
 

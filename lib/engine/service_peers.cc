@@ -87,7 +87,8 @@ Status Service::make_offer(const PeerEntry& entry, PathOffer* offer) const {
       lane.worker = w;
       lane.lane = number_of(entry);
       const uint16_t target = plane_->rails().device(r).caps().one_target ? 0 : w;
-      if (Status s = plane_->worker_queue(target, r).address(PathId{number_of(entry)}, &lane.address); !s.ok()) return s;
+      if (Status s = plane_->worker_queue(target, r).address(PathId{number_of(entry)}, &lane.address); !s.ok())
+        return s;
       offer->lanes.push_back(std::move(lane));
     }
   return Code::kOk;
