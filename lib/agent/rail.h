@@ -40,9 +40,13 @@ class PathMonitor {
     if (count_ == kErrors) std::copy(errors_.begin() + 1, errors_.end(), errors_.begin());
     errors_[count_ == kErrors ? kErrors - 1 : count_++] = now;
     if (count_ < kErrors || now - errors_[0] > kWindowUs * ticks_per_us) return false;
+    pause(now, ticks_per_us);
+    return true;
+  }
+  /// Begin a pause, whatever errors there were. @pre open().
+  void pause(uint64_t now, uint64_t ticks_per_us) noexcept {
     pause_ = kFirstPauseUs * ticks_per_us;
     until_ = now + pause_;
-    return true;
   }
 
  private:

@@ -33,7 +33,7 @@ void RmaWorker::on_home(uint16_t r, const Completion& c) noexcept {
   op.code = c.code;
   if (ok) [[likely]] {
     if (!path.monitor.open()) path.monitor.success();
-    lane.moved_at = now_;
+    lane.moved_at = path.moved_at = now_;
   } else if (!rail.down && lane.state == RmaLane::State::kOpen) {
     (void)path.monitor.error(now_, p_.ticks_per_us, op.probe);
     op.failed = static_cast<uint16_t>(op.failed | 1u << r);

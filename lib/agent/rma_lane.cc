@@ -5,7 +5,8 @@
 
 namespace sluice {
 namespace {
-constexpr uint32_t kScanLanes = 64;  // lanes looked at in one scan
+constexpr uint64_t kStallUs = 1'000'000;  // without a completion, while another rail has some
+constexpr uint32_t kScanLanes = 64;       // lanes looked at in one scan
 }  // namespace
 
 uint32_t RmaWorker::scan() noexcept {
@@ -45,6 +46,7 @@ bool RmaWorker::scan_lane(RmaLane& lane) noexcept {
     return true;
   }
   keep_awake(lane);
+  if (rails_.size() > 1) check_stalls(lane);
   if (lane.retry.head != kNoOp) list(lane);  // a pause may be over
   for (uint32_t index = lane.oldest; index != kNoTask && tasks_[index].deadline <= now_;) {
     const uint32_t next = tasks_[index].newer;
@@ -60,6 +62,19 @@ bool RmaWorker::scan_lane(RmaLane& lane) noexcept {
     index = next;
   }
   return lane.tasks != 0 || lane.out != 0;
+}
+
+// A path that brings nothing home while another to the same peer does: its wire is cut, and whether the provider ever
+// says so is its own affair. Its ops come home by a reset of the rail, and go the other way.
+void RmaWorker::check_stalls(RmaLane& lane) noexcept {
+  for (uint16_t r = 0; r < rails_.size(); ++r) {
+    RmaLane::Path& path = lane.paths[r];
+    if (path.out == 0 || rails_[r].down || now_ - path.moved_at < kStallUs * p_.ticks_per_us) continue;
+    const auto moves = [&path](const RmaLane::Path& other) { return other.moved_at > path.moved_at; };
+    if (std::none_of(lane.paths.begin(), lane.paths.end(), moves)) continue;
+    if (path.monitor.open()) path.monitor.pause(now_, p_.ticks_per_us);
+    reset(r);
+  }
 }
 
 void RmaWorker::on_fail_lane(RmaLane& lane, Code code, uint64_t give_up_at) noexcept {

@@ -78,9 +78,10 @@ struct RmaLane : LaneBase {
   struct Path {
     std::vector<std::byte> address;  ///< Of the peer's queue that it leads to.
     PathMonitor monitor;
-    OpList unplaced;   ///< Writes that the device has completed, and that may not be placed yet.
-    OpList flushing;   ///< Those of them that the flush under way is for.
-    uint32_t out = 0;  ///< Ops staged or posted.
+    OpList unplaced;        ///< Writes that the device has completed, and that may not be placed yet.
+    OpList flushing;        ///< Those of them that the flush under way is for.
+    uint32_t out = 0;       ///< Ops staged or posted.
+    uint64_t moved_at = 0;  ///< When one last came home well, or the first of them went out.
     uint16_t peer_rail = 0;
     bool connected = false;
     bool broken = false;  ///< The address means nothing to the device.

@@ -239,7 +239,7 @@ void RmaWorker::stage(RmaLane& lane, uint32_t index, uint16_t rail, bool probe) 
                                   key.addr + (at - task.remote->chunks[there].offset),
                                   key.key};
   ++r.out;
-  ++path.out;
+  if (path.out++ == 0) path.moved_at = now_;
   r.cost.sent(op.bytes, now_);
 }
 
@@ -277,7 +277,7 @@ void RmaWorker::stage_flush(RmaLane& lane, uint16_t rail) noexcept {
                                   key.key};
   ++lane.out;
   ++r.out;
-  ++path.out;
+  if (path.out++ == 0) path.moved_at = now_;
   r.cost.sent(1, now_);
 }
 

@@ -2,8 +2,8 @@
 /// The one-sided worker agent: it moves tasks by writes and reads into and out of peers' memory, over every rail.
 ///
 /// Model    A turn reads the inbox, reaps completions, takes submissions, cuts tasks into ops at the seams of both
-///          sides, spreads them over rails, and posts them. rma_worker.cc is the turn, inbox and tasks; rma_send.cc cuts
-///          and posts; rma_done.cc is what comes back; rma_lane.cc deadlines and the end of lanes.
+///          sides, spreads them over rails, and posts them. rma_worker.cc is the turn, inbox and tasks; rma_send.cc
+///          cuts and posts; rma_done.cc is what comes back; rma_lane.cc deadlines and the end of lanes.
 ///          A task is final when all of its ops are home and, for a write, known to be placed.
 ///          Where a provider moves bytes only while the target polls, its node is told to stay awake (by
 ///          CREDIT_REQUEST, which asks for nothing) as long as it has tasks of ours.
@@ -119,6 +119,7 @@ class RmaWorker final : public WorkerAgent {
   // rma_lane.cc
   uint32_t scan() noexcept;
   bool scan_lane(RmaLane& lane) noexcept;
+  void check_stalls(RmaLane& lane) noexcept;
   void on_fail_lane(RmaLane& lane, Code code, uint64_t give_up_at) noexcept;
   void unstage(RmaLane& lane) noexcept;
   void fail_list(RmaLane& lane, OpList& list) noexcept;

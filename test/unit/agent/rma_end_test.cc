@@ -216,6 +216,30 @@ TEST(RmaEnd, AStoppedPeersOperationsComeHomeByAReset) {
   rig.worker.reset();  // before its queue
 }
 
+// A wire that is cut tells nobody: the other rail shows that it is the rail and not the peer.
+TEST(RmaRails, OneThatStallsWhileTheOtherMovesIsReset) {
+  RmaRig rig({.rails = 2, .op_bytes = 64});
+  rig.open_lane();
+  rig.queues[0]->withhold = true;
+  uint64_t ref = 0;
+  const auto some = [&](uint64_t ticks) {
+    for (uint64_t until = rig.now + ticks; rig.now < until; ++ref) {
+      if (rig.submitted - rig.ends.size() < 100)
+        rig.submit(SubmitOp::kWrite, ref, 64 * (ref % 900), 64 * (ref % 900), 64);
+      rig.turn(1000);
+    }
+  };
+  some(900'000);
+  EXPECT_EQ(rig.queues[0]->shutdowns, 0u);
+  EXPECT_GT(rig.queues[0]->held(), 0u);
+  some(200'000);
+  EXPECT_EQ(rig.queues[0]->shutdowns, 1u);
+  EXPECT_EQ(rig.queues[1]->shutdowns, 0u);
+  ASSERT_TRUE(rig.settle());
+  for (const auto& [number, end] : rig.ends) ASSERT_EQ(end.end, TaskEnd::kDone) << number;
+  EXPECT_EQ(rig.doubles, 0u);
+}
+
 // What a peer wrote before it gave us up must not land after it said FAILED.
 TEST(RmaEnd, ANodeThatWasStoppedForLongerThanALeaseTakesNothingMoreFromItsOldQueues) {
   RmaRig rig;
