@@ -112,15 +112,28 @@ Status FabricDevice::reg(Region& region, uint16_t index, bool remote) {
   const bool needed = caps_.needs_local_reg || remote;
   for (uint64_t offset = 0; offset < region.bytes(); offset += chunk) {
     keys.push_back({offset, std::min(chunk, region.bytes() - offset), 0, 0, 0, nullptr});
-    if (!needed) continue;
+    if (!needed || !region.takes(index, keys.size() - 1)) continue;
     if (Status status = reg_chunk(region, remote, &keys.back()); !status.ok()) {
       (void)close_chunks(region, index);  // the cause is the first error, not what undoing it says
       keys.clear();
       return status;
     }
   }
-  if (rules_.bind && needed) tracked_.push_back({&region, index, remote});
+  if (needed && (rules_.bind || caps_.page_entries != 0)) {
+    const uint64_t pages = caps_.page_entries != 0 ? pages_of(region, index) : 0;
+    mapped_pages_ += pages;
+    tracked_[{&region, index}] = {remote, pages};
+  }
   return Code::kOk;
+}
+
+/// How many pages the chunks of @p region that are registered here take.
+uint64_t FabricDevice::pages_of(Region& region, uint16_t index) {
+  const uint64_t page = region.page_bytes();
+  uint64_t pages = 0;
+  for (const ChunkKey& key : region.keys(index))
+    if (key.handle != nullptr) pages += (key.length - 1) / page + 1;
+  return pages;
 }
 
 /// Close every registration of @p region; its chunks stay. @return the first error.
@@ -137,18 +150,24 @@ Status FabricDevice::close_chunks(Region& region, uint16_t index) {
 }
 
 Status FabricDevice::dereg(Region& region, uint16_t index) {
+  if (const auto found = tracked_.find({&region, index}); found != tracked_.end()) {
+    mapped_pages_ -= found->second.pages;
+    tracked_.erase(found);
+  }
   const Status first = close_chunks(region, index);
   region.keys(index).clear();
-  std::erase_if(tracked_, [&](const Tracked& one) { return one.region == &region && one.index == index; });
   return first;
 }
 
 Status FabricDevice::queue_opened(fid_ep* ep) {
   if (!rules_.bind || target_ != nullptr) return Code::kOk;
   target_ = ep;
-  for (const Tracked& one : tracked_) {
-    for (ChunkKey& key : one.region->keys(one.index)) {
-      if (Status status = reg_chunk(*one.region, one.remote, &key); !status.ok()) {
+  for (const auto& [at, one] : tracked_) {
+    const auto& [region, index] = at;
+    std::vector<ChunkKey>& keys = region->keys(index);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!region->takes(index, i)) continue;
+      if (Status status = reg_chunk(*region, one.remote, &keys[i]); !status.ok()) {
         queue_closing(ep);
         return status;
       }
@@ -160,7 +179,7 @@ Status FabricDevice::queue_opened(fid_ep* ep) {
 void FabricDevice::queue_closing(const fid_ep* ep) noexcept {
   if (target_ != ep || ep == nullptr) return;
   target_ = nullptr;
-  for (const Tracked& one : tracked_) (void)close_chunks(*one.region, one.index);
+  for (const auto& [at, one] : tracked_) (void)close_chunks(*at.first, at.second);
 }
 
 Status FabricDevice::open_queue(const QueueParams& params, std::unique_ptr<Queue>* out) {

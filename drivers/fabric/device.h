@@ -14,9 +14,10 @@
 
 #include <rdma/fi_domain.h>
 
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "derive.h"
 #include "ofi_loader.h"
@@ -33,6 +34,7 @@ class FabricDevice final : public Device {
 
   const DeviceInfo& info() const noexcept override { return described_; }
   const DeviceCaps& caps() const noexcept override { return caps_; }
+  uint64_t mapped_pages() const noexcept override { return mapped_pages_; }
   Status reg(Region& region, uint16_t index, bool remote) override;
   Status dereg(Region& region, uint16_t index) override;
   Status open_queue(const QueueParams& params, std::unique_ptr<Queue>* out) override;
@@ -50,9 +52,8 @@ class FabricDevice final : public Device {
 
  private:
   struct Tracked {
-    Region* region;
-    uint16_t index;
     bool remote;
+    uint64_t pages;
   };
   FabricDevice(const OfiApi& api, const Profile& profile, InfoPtr info, DeviceInfo described);
   Status open(const DeviceUse& use);
@@ -60,6 +61,7 @@ class FabricDevice final : public Device {
   Status make_region(const Region& region, bool remote, ChunkKey* key);
   Status enable(bool remote, const Region& region, ChunkKey* key);
   Status failed(const Region& region, uint64_t bytes, int ret) const;
+  static uint64_t pages_of(Region& region, uint16_t index);
   Status close_chunks(Region& region, uint16_t index);
   uint64_t new_key() const noexcept;
 
@@ -69,8 +71,10 @@ class FabricDevice final : public Device {
   DeviceInfo described_;
   DeviceCaps caps_;
   RegionRules rules_;
-  std::vector<Tracked> tracked_;  // only where regions belong to an endpoint
-  fid_ep* target_ = nullptr;      // theirs
+  uint64_t mapped_pages_ = 0;  // counted only where caps().page_entries limits them
+  // Only where regions belong to an endpoint, or the device's pages are limited.
+  std::map<std::pair<Region*, uint16_t>, Tracked> tracked_;
+  fid_ep* target_ = nullptr;  // theirs
   FidPtr<fid_fabric> fabric_;
   FidPtr<fid_domain> domain_;
 };

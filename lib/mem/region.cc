@@ -173,6 +173,15 @@ uint64_t largest_chunk(const Region& region, uint64_t max_region_bytes, uint64_t
   return most > page ? most / page * page : most;
 }
 
+void Region::set_part(uint16_t device, uint32_t part, uint32_t parts) {
+  if (device >= parts_.size()) parts_.resize(device + 1u);
+  parts_[device] = {part, parts};
+}
+
+bool Region::takes(uint16_t device, uint64_t chunk) const noexcept {
+  return device >= parts_.size() || chunk % parts_[device].parts == parts_[device].part;
+}
+
 std::vector<ChunkKey>& Region::keys(uint16_t device) {
   if (device >= keys_.size()) keys_.resize(device + 1u);
   return keys_[device];

@@ -35,7 +35,7 @@ struct ChunkKey {
   uint64_t offset;       ///< From the region's base, in bytes.
   uint64_t length;       ///< In bytes.
   uint64_t local_desc;   ///< What a local operation hands to the device (a pointer or an lkey); 0 when none is needed.
-  uint64_t remote_key;   ///< What a peer needs for one-sided access; 0 when none was asked for.
+  uint64_t remote_key;   ///< What a peer needs for one-sided access; 0 when none was asked for, or not on this device.
   uint64_t remote_addr;  ///< What a peer's op names for the chunk's first byte: an address or 0, as the device counts.
   void* handle;          ///< The driver's own, to deregister.
 };
@@ -66,6 +66,11 @@ class Region {
   uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
   /// The NUMA node of the first page, looked up when the region was made; -1: unknown.
   int numa_node() const noexcept { return numa_; }
+  /// Device @p device registers from now on only each @p parts-th chunk, beginning with number @p part; the keys of its
+  /// others stay 0. For memory that is more than one device can map. 1: all of them.
+  void set_part(uint16_t device, uint32_t part, uint32_t parts);
+  /// Whether device @p device registers chunk number @p chunk.
+  bool takes(uint16_t device, uint64_t chunk) const noexcept;
   /// Whether [addr, addr + length) lies inside, without overflow.
   bool contains(const void* addr, uint64_t length) const noexcept;
 
@@ -83,6 +88,10 @@ class Region {
   int device_ = -1;
   RegionKind kind_ = RegionKind::kPlain;
   int numa_ = -1;
+  struct Part {
+    uint32_t part = 0, parts = 1;
+  };
+  std::vector<Part> parts_;
   std::vector<std::vector<ChunkKey>> keys_;
 };
 

@@ -165,6 +165,8 @@ class Device {
 
   virtual const DeviceInfo& info() const noexcept = 0;
   virtual const DeviceCaps& caps() const noexcept = 0;
+  /// How many of caps().page_entries the regions that are registered use.
+  virtual uint64_t mapped_pages() const noexcept { return 0; }
   /// Register @p region as device @p index of the process: all chunks or none; fills region.keys(index).
   /// @p remote: peers that know a chunk's key may read and write it; keys cannot be guessed where the device lets us
   /// choose them. @return kExists, kLimit, kNoMemory, kDeviceError.

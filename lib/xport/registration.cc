@@ -128,14 +128,42 @@ std::string limits(const Region& region, const Device& device, size_t devices, c
   return out;
 }
 
+/// In how many parts the region must be shared out, so that each of @p chosen can map its own: at most one for each.
+uint32_t parts_of(const Region& region, std::span<Device* const> devices, std::span<const uint16_t> chosen) {
+  uint64_t parts = 1, pages = 0;
+  for (const uint16_t index : chosen) {
+    const Device& device = *devices[index];
+    if (device.caps().page_entries == 0) continue;
+    if (pages == 0) pages = (region.bytes() - 1) / region.page_bytes() + 1;
+    const uint64_t mapped = std::min(device.mapped_pages(), device.caps().page_entries);
+    const uint64_t room = std::max<uint64_t>(1, device.caps().page_entries - mapped);
+    parts = std::max(parts, (pages - 1) / room + 1);
+  }
+  return static_cast<uint32_t>(std::min<uint64_t>(parts, chosen.size()));
+}
+
+/// Chunks that all of @p devices take, no larger than a part.
+uint64_t grid_of(const Region& region, std::span<Device* const> devices, uint32_t parts) {
+  uint64_t chunk = region.bytes();
+  for (const Device* device : devices)  // also of those that are not chosen, and may be later
+    chunk = std::min(chunk, largest_chunk(region, device->caps().max_region_bytes, device->caps().page_entries));
+  if (parts == 1) return chunk;
+  const uint64_t page = region.page_bytes();
+  return std::min(chunk, ((region.bytes() - 1) / page / parts + 1) * page);
+}
+
 }  // namespace
 
 Status register_region(Region& region, std::span<Device* const> devices, const RegisterOptions& options) {
   if (devices.empty()) return {Code::kBadArgument, "registering " + asked_for(region, 0)};
   const std::vector<uint16_t> chosen = choose(devices, options);
-  uint64_t chunk = region.bytes();
-  for (const Device* device : devices)  // the grid is that of all, also of those that may come later
-    chunk = std::min(chunk, largest_chunk(region, device->caps().max_region_bytes, device->caps().page_entries));
+  const uint32_t parts = parts_of(region, devices, chosen);
+  const uint64_t chunk = grid_of(region, devices, parts);
+  for (size_t i = 0; i < chosen.size(); ++i) region.set_part(chosen[i], static_cast<uint32_t>(i % parts), parts);
+  if (parts > 1)
+    log_warn("memory", asked_for(region, chosen.size()) +
+                           ": too many pages for one of them, so each gets one part of " + std::to_string(parts) +
+                           "; hugepages would let all have all of it");
   region.set_chunk_bytes(chunk < region.bytes() ? chunk : region.chunk_bytes());
   region.keys(static_cast<uint16_t>(devices.size() - 1));  // the table has its size before threads fill it
   const Step reg = [&](uint16_t device) { return devices[device]->reg(region, device, options.remote); };

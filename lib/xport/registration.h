@@ -2,7 +2,8 @@
 /// A region on several devices at once: the same chunks on each, all of them or none.
 ///
 /// Model    The chunk size is settled first, as the smallest that any device asks for, so that a chunk is the same span
-///          on each. Devices register side by side, a bounded number of them at a time.
+///          on each. Devices register side by side, a bounded number of them at a time. Where devices cannot map all of
+///          the region beside what they have, each gets a part of its chunks, every byte being on one device at least.
 /// Threads  Slow calls, one at a time for a device. They start threads of their own, and end them; small regions on one
 ///          device are registered by the caller.
 /// Memory   Allocates. A device's keys are the region's keys() under its index in @p devices.

@@ -230,6 +230,24 @@ TEST_P(RowOf, AFailingChunkUndoesThoseBefore) {
   for (const FakeRegion& made : fake().regions) EXPECT_TRUE(made.closed);
 }
 
+// Of a region in two parts every other chunk is registered, and the pages are counted where they are limited.
+TEST_P(RowOf, APartOfARegion) {
+  ASSERT_TRUE(open({.rma = true, .max_region_bytes = 64 * 1024}).ok());
+  ASSERT_TRUE(open_queue().ok());
+  region_->set_part(0, 1, 2);
+  ASSERT_TRUE(device_->reg(*region_, 0, true).ok());
+  EXPECT_EQ(fake().regions.size(), 8u);
+  ASSERT_EQ(keys().size(), 16u);
+  for (size_t i = 0; i < keys().size(); ++i) EXPECT_EQ(keys()[i].remote_key != 0, i % 2 == 1) << i;
+  EXPECT_EQ(device_->mapped_pages(), device_->caps().page_entries != 0 ? 8u * 16 : 0u);
+  queue_.reset();
+  ASSERT_TRUE(open_queue().ok());
+  for (size_t i = 0; i < keys().size(); ++i) EXPECT_EQ(keys()[i].remote_key != 0, i % 2 == 1) << i;
+  EXPECT_TRUE(device_->dereg(*region_, 0).ok());
+  EXPECT_EQ(device_->mapped_pages(), 0u);
+  for (const FakeRegion& made : fake().regions) EXPECT_TRUE(made.closed);
+}
+
 TEST_P(RowOf, DeregisteringTriesAllAndTellsTheFirstError) {
   ASSERT_TRUE(open({.rma = true, .max_region_bytes = 128 * 1024}).ok());
   ASSERT_TRUE(open_queue().ok());

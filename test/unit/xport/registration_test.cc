@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -22,10 +23,13 @@ class FakeDevice final : public Device {
     ++regs;
     if (!answer.ok()) return answer;
     const uint64_t chunk = largest_chunk(region, caps_.max_region_bytes, caps_.page_entries);
-    for (uint64_t at = 0; at < region.bytes(); at += chunk)
-      region.keys(index).push_back({at, std::min(chunk, region.bytes() - at), 0, remote ? at + 1 : 0, 0, nullptr});
+    for (uint64_t at = 0; at < region.bytes(); at += chunk) {
+      const uint64_t key = remote && region.takes(index, region.keys(index).size()) ? at + 1 : 0;
+      region.keys(index).push_back({at, std::min(chunk, region.bytes() - at), 0, key, 0, nullptr});
+    }
     return Code::kOk;
   }
+  uint64_t mapped_pages() const noexcept override { return mapped_; }
   Status dereg(Region& region, uint16_t index) override {
     ++deregs;
     region.keys(index).clear();
@@ -35,6 +39,7 @@ class FakeDevice final : public Device {
 
   DeviceInfo info_;
   DeviceCaps caps_;
+  uint64_t mapped_ = 0;
   Status answer, undo;
   std::function<void()> before;
   int regs = 0, deregs = 0;
@@ -58,7 +63,7 @@ class Registering : public testing::Test {
 TEST_F(Registering, OneGridForAllDevices) {
   make(3);
   device(0).caps_.max_region_bytes = 40 * kPage;
-  device(1).caps_.page_entries = 30;
+  device(1).caps_.max_region_bytes = 30 * kPage + 5;
   ASSERT_TRUE(register_region(*region_, list_, {.remote = true}).ok());
   for (uint16_t i = 0; i < 3; ++i) {
     const auto& keys = region_->keys(i);
@@ -123,6 +128,33 @@ TEST_F(Registering, OnlyNearDevicesWhereThatIsAskedForAndThereAreSome) {
     for (uint16_t i = 0; i < 4; ++i) EXPECT_FALSE(region_->keys(i).empty()) << i << " of node " << node;
     EXPECT_TRUE(deregister_region(*region_, list_, {}).ok());
   }
+}
+
+// Of three devices that have room for 40 of 100 pages each has a third, and every page is on one of them.
+TEST_F(Registering, WhatOneDeviceCannotMapIsSharedOut) {
+  make(3);
+  for (const auto& one : devices_) one->caps_.page_entries = 60;
+  device(1).mapped_ = 20;
+  ASSERT_TRUE(register_region(*region_, list_, {.remote = true}).ok());
+  std::vector<int> times(100);
+  for (uint16_t i = 0; i < 3; ++i) {
+    uint64_t pages = 0;
+    for (const ChunkKey& key : region_->keys(i)) {
+      if (key.remote_key == 0) continue;
+      pages += key.length / kPage;
+      for (uint64_t at = key.offset / kPage; at < (key.offset + key.length) / kPage; ++at) ++times[at];
+    }
+    EXPECT_LE(pages, i == 1 ? 40u : 60u);
+    EXPECT_GT(pages, 0u);
+    EXPECT_EQ(region_->keys(i).size(), region_->keys(0).size()) << "one grid";
+  }
+  EXPECT_EQ(std::count(times.begin(), times.end(), 1), 100);
+  EXPECT_TRUE(deregister_region(*region_, list_, {}).ok());
+  device(1).mapped_ = 0;
+  for (const auto& one : devices_) one->caps_.page_entries = 200;
+  ASSERT_TRUE(register_region(*region_, list_, {.remote = true}).ok());  // now all have room for all
+  for (uint16_t i = 0; i < 3; ++i)
+    for (const ChunkKey& key : region_->keys(i)) EXPECT_NE(key.remote_key, 0u);
 }
 
 // Each device waits until as many are inside as may be, and never meets more.
