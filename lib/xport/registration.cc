@@ -157,7 +157,7 @@ uint64_t grid_of(const Region& region, std::span<Device* const> devices, uint32_
 Status register_region(Region& region, std::span<Device* const> devices, const RegisterOptions& options) {
   if (devices.empty()) return {Code::kBadArgument, "registering " + asked_for(region, 0)};
   const std::vector<uint16_t> chosen = choose(devices, options);
-  const uint32_t parts = parts_of(region, devices, chosen);
+  const uint32_t parts = options.share_out ? parts_of(region, devices, chosen) : 1;
   const uint64_t chunk = grid_of(region, devices, parts);
   for (size_t i = 0; i < chosen.size(); ++i) region.set_part(chosen[i], static_cast<uint32_t>(i % parts), parts);
   if (parts > 1)

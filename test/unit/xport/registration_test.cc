@@ -135,7 +135,7 @@ TEST_F(Registering, WhatOneDeviceCannotMapIsSharedOut) {
   make(3);
   for (const auto& one : devices_) one->caps_.page_entries = 60;
   device(1).mapped_ = 20;
-  ASSERT_TRUE(register_region(*region_, list_, {.remote = true}).ok());
+  ASSERT_TRUE(register_region(*region_, list_, {.remote = true, .share_out = true}).ok());
   std::vector<int> times(100);
   for (uint16_t i = 0; i < 3; ++i) {
     uint64_t pages = 0;
@@ -152,7 +152,7 @@ TEST_F(Registering, WhatOneDeviceCannotMapIsSharedOut) {
   EXPECT_TRUE(deregister_region(*region_, list_, {}).ok());
   device(1).mapped_ = 0;
   for (const auto& one : devices_) one->caps_.page_entries = 200;
-  ASSERT_TRUE(register_region(*region_, list_, {.remote = true}).ok());  // now all have room for all
+  ASSERT_TRUE(register_region(*region_, list_, {.remote = true, .share_out = true}).ok());  // now all have room for all
   for (uint16_t i = 0; i < 3; ++i)
     for (const ChunkKey& key : region_->keys(i)) EXPECT_NE(key.remote_key, 0u);
 }
