@@ -2,8 +2,8 @@
 /// What a node publishes of itself: who it is and which segments it exports.
 ///
 /// Model    One JSON object, versioned: strict on types, lenient on unknown fields, which a later version may add.
-///          Nothing publishes it yet: two-sided nodes ask for one segment at a time (message.h). It is what a one-sided
-///          node and a directory will publish, and stands here with its tests until they come.
+///          Nothing publishes it yet: nodes ask for one segment at a time (message.h). It is what a directory will
+///          publish, and stands here with its tests until then.
 /// Threads  Pure.
 /// Memory   Allocates no more than the text calls for.
 /// Errors   A parse error names the field.

@@ -85,6 +85,46 @@ TEST(Message, OthersRoundTrip) {
   EXPECT_FALSE(bye.duplicate);
 }
 
+// Keys are 64 bits, which a double does not hold.
+TEST(Message, KeysOfEveryRailRoundTrip) {
+  constexpr uint64_t kLarge = (uint64_t{1} << 53) + 1;
+  SegmentBuffer buffer{BufferId{3}, 100};
+  buffer.chunks = {{0, 60, {kLarge, UINT64_MAX}, {UINT64_MAX - 1, kLarge}}, {60, 40, {1, 2}, {3, 0}}};
+  EXPECT_EQ(round_trip(SegmentReply{9, "", {buffer}}).buffers[0], buffer);
+  EXPECT_EQ(round_trip(BuffersEnd{4, {7, UINT64_MAX}}).ids, (std::vector<uint64_t>{7, UINT64_MAX}));
+  EXPECT_EQ(round_trip(BuffersLeft{4}).request, 4u);
+  const PathMove move = round_trip(PathMove{2, 3, {std::byte{1}}});
+  EXPECT_EQ(move.rail, 2u);
+  EXPECT_EQ(move.worker, 3u);
+  EXPECT_EQ(move.address.size(), 1u);
+}
+
+TEST(Message, ChunksThatDoNotAddUpAreRefused) {
+  const auto refused = [](const std::string& chunks, const char* why) {
+    const Status s = parse(R"({"type":"segment_reply","request":"1","buffers":[{"id":1,"length":"100","chunks":[)" +
+                           chunks + "]}]}");
+    EXPECT_EQ(s.code(), Code::kBadFrame) << chunks;
+    EXPECT_NE(s.text().find(why), std::string::npos) << s.text();
+  };
+  const std::string one = R"("addrs":["1"],"keys":["2"]})";
+  EXPECT_TRUE(
+      parse(R"({"type":"segment_reply","buffers":[{"id":1,"length":"100","chunks":[{"length":"100",)" + one + "]}]}")
+          .ok());
+  refused(R"({"length":"99",)" + one, "cover");
+  refused(R"({"length":"101",)" + one, "beyond");
+  refused(R"({"length":"50",)" + one + R"(,{"offset":"51","length":"49",)" + one, "follow");
+  refused(R"({"length":"50",)" + one + R"(,{"offset":"50","length":"18446744073709551615",)" + one, "beyond");
+  refused(R"({"offset":"1","length":"99",)" + one, "follow");
+  refused(R"({"length":"100","addrs":["1","2"],"keys":["2"]})", "keys");
+  refused(R"({"length":"100","addrs":[],"keys":[]})", "keys");
+  refused(R"({"length":"50",)" + one + R"(,{"offset":"50","length":"50","addrs":["1","2"],"keys":["1","2"]})", "first");
+  refused(R"({"length":"100","addrs":[1],"keys":["2"]})", "addrs");
+  refused(R"({"length":"0",)" + one, "length");
+  std::string many;
+  for (int i = 0; i < 17; ++i) many += std::string(i == 0 ? "" : ",") + "\"1\"";
+  refused(R"({"length":"100","addrs":[)" + many + R"(],"keys":[)" + many + "]}", "addrs");
+}
+
 TEST(Message, TextsForPeopleAlwaysFit) {
   for (const char c : {'x', '\xff', '\n'}) {
     std::string text;
