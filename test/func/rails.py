@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Two nodes with two rails each, in network namespaces of their own, over libfabric's tcp;ofi_rxm.
 
-Prints TAP, a case a line. It needs root and ip(8); without them, or without libfabric, the cases are skipped. One rail is
-cut while transfers run: a connection over it then fails after the kernel's retries, of which the namespace has few, and
-everything goes over the other rail.
+Prints TAP, a case a line. It needs root and ip(8); without them, or without libfabric, the cases are skipped. One rail
+is cut while transfers run: a connection over it then fails after the kernel's retries, of which the namespace has few,
+and everything goes over the other rail.
 """
 import argparse
 import contextlib
