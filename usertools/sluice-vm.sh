@@ -174,6 +174,7 @@ for where in all default; do
   echo 1 >$conf/$where/accept_local
 done
 echo 1 >$conf/all/arp_ignore
+# In a file, since a link that goes down loses some of it: "ip -force -batch /run/rails" brings it back.
 # Both ends' addresses are this machine's, so the table of local addresses would keep all traffic off the wire: it comes
 # last, but for what arrives on a rail.
 number=0

@@ -137,6 +137,8 @@ Status VerbsDevice::reg_chunk(const Region& region, bool remote, ChunkKey* key) 
 Status VerbsDevice::reg(Region& region, uint16_t index, bool remote) {
   std::vector<ChunkKey>& keys = region.keys(index);
   if (!keys.empty()) return {Code::kExists, host_.subject + " has registered this region before"};
+  if (region.kind() == RegionKind::kDevice)
+    return {Code::kUnsupported, host_.subject + ": memory of a GPU is not registered over verbs yet; use fabric"};
   if (remote && !host_.caps.rma) return {Code::kUnsupported, host_.subject + " was opened for messages only"};
   const uint64_t most = largest_chunk(region, host_.caps.max_region_bytes, host_.caps.page_entries);
   for (uint64_t from = 0, length = 0; from < region.bytes(); from += length) {

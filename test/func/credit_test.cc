@@ -190,6 +190,7 @@ TEST_P(SilentTest, APeerWithoutPaths) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Func, CreditTest, ::testing::Values(kRxm, kShm, kLoop), wire_name);
+INSTANTIATE_TEST_SUITE_P(Verbs, CreditTest, ::testing::ValuesIn(in_machine({kRailA, kRailB})), wire_name);
 INSTANTIATE_TEST_SUITE_P(Func, SilentTest, ::testing::Values(kRxm, kLoop), wire_name);
 
 }  // namespace

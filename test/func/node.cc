@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -17,6 +18,12 @@ std::vector<std::string> words_of(const Wire& wire, const std::string& name, con
       {"name", name},         {"listen", "127.0.0.1:0"}, {"transport", wire.transport}, {"provider", wire.provider},
       {"slot-size", "16k"},   {"rx-slots", "64"},        {"rx-slots-min", "64"},        {"rx-slots-max", "256"},
       {"extent-slots", "64"}, {"hugepages", "off"},      {"max-peers", "16"},           {"log-level", "error"}};
+  all["device"] = name == "here" ? wire.device : wire.peer_device;
+  if (*wire.device != 0)  // in an emulated machine nobody is as punctual as elsewhere
+    all.insert({{"heartbeat-ms", "2000"},
+                {"lease-ms", "20000"},
+                {"connect-timeout-ms", "30000"},
+                {"task-timeout-ms", "60000"}});
   for (const auto& [key, value] : changes) all[key] = value;
   std::vector<std::string> words;
   for (const auto& [key, value] : all) words.push_back("--" + key + "=" + value);
@@ -32,8 +39,17 @@ void fill(std::byte* at, uint64_t length, uint64_t seed) {
   }
 }
 
+std::vector<Wire> in_machine(std::initializer_list<Wire> wires) {
+  return std::getenv("SLUICE_VERBS_TESTS") == nullptr ? std::vector<Wire>{} : std::vector<Wire>(wires);
+}
+
+double patience() {
+  const char* times = std::getenv("SLUICE_TEST_PATIENCE");
+  return times == nullptr ? 1 : std::max(1, std::atoi(times));
+}
+
 bool wait_for(double seconds, const std::function<bool()>& done) {
-  const double until = now_seconds() + seconds;
+  const double until = now_seconds() + seconds * patience();
   while (!done()) {
     if (now_seconds() > until) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +28,8 @@ struct Wire {
   const char* name;
   const char* transport;
   const char* provider;
+  const char* device = "";       ///< Of the node in the test's process.
+  const char* peer_device = "";  ///< Of the others.
   bool one_sided() const { return !std::string_view(transport).ends_with("_twosided"); }
 };
 inline constexpr Wire kRxm{"tcp_rxm", "fabric_twosided", "tcp;ofi_rxm"};
@@ -37,6 +40,13 @@ inline constexpr Wire kRxmOneSided{"tcp_rxm_onesided", "fabric", "tcp;ofi_rxm"};
 inline constexpr Wire kNetOneSided{"net_onesided", "fabric", "net"};
 inline constexpr Wire kShmOneSided{"shm_onesided", "fabric", "shm"};
 inline constexpr Wire kLoopOneSided{"loop_onesided", "loop", "auto"};
+/// Two rails of soft RDMA, in the machine of usertools/sluice-vm.sh.
+inline constexpr Wire kRailA{"rail_a", "rdma_twosided", "auto", "rxe_a0", "rxe_a1"};
+inline constexpr Wire kRailB{"rail_b", "rdma_twosided", "auto", "rxe_b0", "rxe_b1"};
+/// @p wires in that machine; elsewhere none.
+std::vector<Wire> in_machine(std::initializer_list<Wire> wires);
+/// What deadlines are multiplied by: in an emulated machine everything takes longer.
+double patience();
 
 inline constexpr uint64_t kSegment = 16 << 20;
 

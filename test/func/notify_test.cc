@@ -94,6 +94,7 @@ TEST_P(NotifyTest, AStopRightBehindThemFlushesThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Func, NotifyTest, ::testing::Values(kRxm, kShm, kLoop, kRxmOneSided), wire_name);
+INSTANTIATE_TEST_SUITE_P(Verbs, NotifyTest, ::testing::ValuesIn(in_machine({kRailB})), wire_name);
 
 }  // namespace
 }  // namespace sluice::func

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-SECONDS = 540         # for everything in the machine
+SECONDS = 840         # for everything in the machine
 PATIENCE = '4'        # deadlines of the tests, times this
 MARK = '=== sluice-vm '
 
@@ -21,7 +21,7 @@ def guest_script(programs):
     lines = ['export SLUICE_TEST_PATIENCE=' + PATIENCE, 'export SLUICE_VERBS_TESTS=1']
     for name, path, choice in programs:
         lines.append(f"echo '{MARK}begin {name}'")
-        lines.append(f"timeout -s KILL 400 '{path}' --gtest_filter='{choice}'; echo '{MARK}end {name}' $?")
+        lines.append(f"timeout -s KILL 600 '{path}' --gtest_filter='{choice}'; echo '{MARK}end {name}' $?")
     return '\n'.join(lines)
 
 
