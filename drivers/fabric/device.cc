@@ -66,7 +66,7 @@ Status FabricDevice::make_region(const Region& region, bool remote, ChunkKey* ke
   attr.access = access;
   attr.iface = region.kind() == RegionKind::kDevice ? FI_HMEM_CUDA : FI_HMEM_SYSTEM;
   if (region.kind() == RegionKind::kDevice) attr.device.cuda = region.device();
-  const Status status = region.in_context([&]() -> Status {
+  Status status = region.in_context([&]() -> Status {
     for (int i = 0; i < kTries && ret == -FI_ENOKEY; ++i) {
       attr.requested_key = new_key();
       ret = fi_mr_regattr(domain_.get(), &attr, 0, &mr);
@@ -154,7 +154,7 @@ Status FabricDevice::dereg(Region& region, uint16_t index) {
     mapped_pages_ -= found->second.pages;
     tracked_.erase(found);
   }
-  const Status first = close_chunks(region, index);
+  Status first = close_chunks(region, index);
   region.keys(index).clear();
   return first;
 }

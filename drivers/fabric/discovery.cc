@@ -145,7 +145,7 @@ Status discover(const OfiApi& api, std::string_view provider, const DeviceUse& u
   if (wanted == nullptr && !automatic && !provider.empty())
     return {Code::kBadArgument,
             "provider '" + std::string(provider) + "' is not known; known: auto, " + profile_names()};
-  const Status status =
+  Status status =
       wanted != nullptr ? discover_row(api, *wanted, use, out) : discover_rows(api, automatic, use, out, missing);
   if (!status.ok() || !out->empty()) return status;
   return {Code::kNotFound,

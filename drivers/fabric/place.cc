@@ -34,7 +34,8 @@ Place read_place(const std::string& sys, const std::string& device, const std::s
   Place place;
   place.pci = pci;
   for (const char* kind : {"net", "infiniband", "cxi"}) {
-    const std::string folder = sys + "/class/" + kind + "/" + device;
+    std::string folder = sys + "/class/";
+    folder.append(kind).append("/").append(device);
     if (::access(folder.c_str(), F_OK) != 0) continue;
     if (place.pci.empty()) place.pci = pci_of(folder + "/device");
     place.numa_node = read_number(folder + "/device/numa_node", -1);

@@ -126,12 +126,12 @@ class SegmentTable {
         s->alive.store(false);
   }
 
-  /// The peer takes buffer @p id back. @return whether no open task uses the segments that it was in.
-  bool buffer_ended(PeerId peer, uint16_t generation, uint32_t id) noexcept {
+  /// The peer takes the buffers @p ids (sorted) back. @return whether no open task uses the segments that they were in.
+  bool buffers_ended(PeerId peer, uint16_t generation, const std::vector<uint64_t>& ids) noexcept {
     bool unused = true;
+    const auto ends = [&ids](const OpenSegment::Buffer& b) { return std::ranges::binary_search(ids, uint64_t{b.id}); };
     const auto end = [&](OpenSegment& s) {
-      const auto has = [id](const OpenSegment::Buffer& b) { return b.id == id; };
-      if (s.peer != peer || s.peer_generation != generation || std::ranges::none_of(s.buffers, has)) return;
+      if (s.peer != peer || s.peer_generation != generation || std::ranges::none_of(s.buffers, ends)) return;
       s.ended.store(true);
       if (s.uses.load() != 0) unused = false;
     };

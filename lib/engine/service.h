@@ -72,6 +72,7 @@ class Service final : private OobEvents {
   /// One-sided: ask every peer to let go of these buffers; buffers_ended() says true (once) when all have.
   uint64_t begin_end_buffers(const std::vector<uint32_t>& ids);
   bool buffers_ended(uint64_t request);
+  void forget_buffers(uint64_t request);  ///< Nobody waits for it any more.
   bool answered(uint64_t token);
   void forget(uint64_t token) { tokens_.erase(token); }  ///< Nobody waits for it any more.
   /// Tell every peer's agents that we end, and then the peers themselves.

@@ -8,6 +8,8 @@
 
 namespace sluice {
 namespace {
+constexpr ptrdiff_t kMaxEnds = 64;  // that a peer may ask for before the first is answered
+
 // The parts of a region in which every rail has one key: the seams of all of them.
 std::vector<BufferChunk> chunks_of(const Region& region, uint16_t rails) {
   std::set<uint64_t> seams;
@@ -77,6 +79,8 @@ uint64_t Service::begin_end_buffers(const std::vector<uint32_t>& ids) {
   return request;
 }
 
+void Service::forget_buffers(uint64_t request) { leaving_.erase(request); }
+
 bool Service::buffers_ended(uint64_t request) {
   const auto it = leaving_.find(request);
   if (it == leaving_.end()) return true;
@@ -94,8 +98,12 @@ void Service::on_buffers_left(OobPeer peer, const BuffersLeft& left) {
 
 void Service::on_buffers_end(OobPeer peer, const BuffersEnd& end) {
   const std::lock_guard lock(*lock_);
-  const PeerEntry* entry = entry_of(peer);
-  if (entry != nullptr) ends_.push_back({peer, PeerId{number_of(*entry)}, entry->generation, end});
+  PeerEntry* entry = entry_of(peer);
+  if (entry == nullptr) return;
+  const auto theirs = std::ranges::count(ends_, peer, &Ending::oob);
+  if (theirs >= kMaxEnds) return fault(*entry, Code::kBadFrame);
+  ends_.push_back({peer, PeerId{number_of(*entry)}, entry->generation, end});
+  std::ranges::sort(ends_.back().end.ids);
   answer_ends();
 }
 
@@ -103,9 +111,7 @@ void Service::on_buffers_end(OobPeer peer, const BuffersEnd& end) {
 void Service::answer_ends() {
   std::erase_if(ends_, [this](const Ending& e) {
     if (entry_of(e.oob) == nullptr) return true;
-    bool unused = true;
-    for (const uint64_t id : e.end.ids)
-      unused = segments_->buffer_ended(e.peer, e.generation, static_cast<uint32_t>(id)) && unused;
+    const bool unused = segments_->buffers_ended(e.peer, e.generation, e.end.ids);
     if (unused) (void)oob_->send(e.oob, BuffersLeft{e.end.request}).ok();
     return unused;
   });

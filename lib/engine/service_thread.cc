@@ -61,7 +61,10 @@ bool ServiceThread::clear_buffer(uint32_t id) {
 bool ServiceThread::end_buffers(const std::vector<uint32_t>& ids, std::chrono::milliseconds wait_for) {
   std::unique_lock lock(service_->lock());
   const uint64_t request = service_->begin_end_buffers(ids);
-  return wait(lock, std::chrono::steady_clock::now() + wait_for, [&] { return service_->buffers_ended(request); });
+  const auto until = std::chrono::steady_clock::now() + wait_for;
+  const bool ended = wait(lock, until, [&] { return service_->buffers_ended(request); });
+  if (!ended) service_->forget_buffers(request);
+  return ended;
 }
 
 Status ServiceThread::open_segment(std::string_view node, std::string_view name, SegmentHandle* out) {
