@@ -3,8 +3,8 @@
 
 namespace sluice {
 namespace {
-constexpr uint8_t kMaxTries = 6;          // posts of one op before its tasks fail
-constexpr uint64_t kRetryDelayUs = 5000;  // before the first that goes the same way again
+constexpr uint8_t kMaxTries = 6;            // posts of one op before its tasks fail
+constexpr uint64_t kRetryDelayUs = 20'000;  // before the first that goes the same way again: a death is told by then
 }  // namespace
 
 uint32_t RmaWorker::reap(uint16_t r) noexcept {
@@ -71,7 +71,7 @@ void RmaWorker::settle(RmaLane& lane, uint32_t index) noexcept {
   if (!again) return resolve(lane, index);
   op.state = RmaOp::State::kRetry;
   bool elsewhere = false;
-  for (uint16_t r = 0; r < rails_.size(); ++r)
+  for (uint16_t r = 0; r < rail_count_; ++r)
     elsewhere = elsewhere || ((op.failed >> r & 1) == 0 && !rails_[r].down && lane.paths[r].monitor.open());
   if (!elsewhere) lane.retry_at = now_ + (kRetryDelayUs << op.tries) / 2 * p_.ticks_per_us;
   push(lane.retry, index);

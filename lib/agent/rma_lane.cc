@@ -13,7 +13,7 @@ uint32_t RmaWorker::scan() noexcept {
   next_scan_ = now_ + p_.scan_every;
   WorkerStats::set(stats_.tasks_open, open_tasks_);
   uint64_t out = 0;
-  for (uint16_t r = 0; r < rails_.size(); ++r) {
+  for (uint16_t r = 0; r < rail_count_; ++r) {
     out += rails_[r].out;
     if (rails_[r].down) check_down(r);
   }
@@ -41,7 +41,7 @@ bool RmaWorker::scan_lane(RmaLane& lane) noexcept {
     end_all(lane);
     if (lane.out == 0) return !try_close(lane);
     if (now_ - lane.give_up_at < p_.grace) return true;
-    for (uint16_t r = 0; r < rails_.size(); ++r)
+    for (uint16_t r = 0; r < rail_count_; ++r)
       if (lane.paths[r].out != 0) reset(r);
     return true;
   }
@@ -67,7 +67,7 @@ bool RmaWorker::scan_lane(RmaLane& lane) noexcept {
 // A path that brings nothing home while another to the same peer does: its wire is cut, and whether the provider ever
 // says so is its own affair. Its ops come home by a reset of the rail, and go the other way.
 void RmaWorker::check_stalls(RmaLane& lane) noexcept {
-  for (uint16_t r = 0; r < rails_.size(); ++r) {
+  for (uint16_t r = 0; r < rail_count_; ++r) {
     RmaLane::Path& path = lane.paths[r];
     if (path.out == 0 || rails_[r].down || now_ - path.moved_at < kStallUs * p_.ticks_per_us) continue;
     const auto moves = [&path](const RmaLane::Path& other) { return other.moved_at > path.moved_at; };
@@ -86,14 +86,14 @@ void RmaWorker::on_fail_lane(RmaLane& lane, Code code, uint64_t give_up_at) noex
     lane.give_up_at = give_up_at;
     unstage(lane);
     fail_list(lane, lane.retry);
-    for (uint16_t r = 0; r < rails_.size(); ++r) {
+    for (uint16_t r = 0; r < rail_count_; ++r) {
       fail_list(lane, lane.paths[r].unplaced);
       if (lane.paths[r].connected) (void)rails_[r].p.queue->close(lane.params.path);
     }
     tell(message(ToControl::Kind::kLaneFenced, lane));
   }
   if (code == Code::kPeerDead)
-    for (uint16_t r = 0; r < rails_.size(); ++r)
+    for (uint16_t r = 0; r < rail_count_; ++r)
       if (lane.paths[r].connected) rails_[r].p.queue->peer_gone(lane.params.path);
   watch(lane);
   next_scan_ = now_;
@@ -101,7 +101,7 @@ void RmaWorker::on_fail_lane(RmaLane& lane, Code code, uint64_t give_up_at) noex
 
 // What was staged for the lane and not posted does not go out.
 void RmaWorker::unstage(RmaLane& lane) noexcept {
-  for (uint16_t r = 0; r < rails_.size(); ++r) {
+  for (uint16_t r = 0; r < rail_count_; ++r) {
     Rail& rail = rails_[r];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < rail.staged_count; ++i) {

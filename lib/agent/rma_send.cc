@@ -41,7 +41,7 @@ uint32_t RmaWorker::send(RmaLane& lane) noexcept {
   if (lane.state != RmaLane::State::kOpen) return 0;
   keep_awake(lane);
   uint32_t staged = 0;
-  for (uint16_t r = 0; r < rails_.size(); ++r) {
+  for (uint16_t r = 0; r < rail_count_; ++r) {
     const RmaLane::Path& path = lane.paths[r];
     if (path.unplaced.head == kNoOp || path.flushing.head != kNoOp || free_op_ == kNoOp) continue;
     if (!usable(lane, r)) continue;

@@ -22,6 +22,7 @@ RmaWorker::RmaWorker(RmaWorkerParams params) : p_(std::move(params)), ends_(p_.i
     rail.cost.open(p.bits_per_s, p_.ticks_per_us);
     depth += rail.depth;
   }
+  rail_count_ = static_cast<uint16_t>(rails_.size());
   lanes_.assign(p_.max_lanes, nullptr);
   work_.reserve(p_.max_lanes + kMaxTurnLanes);  // a turn puts lanes back before it takes them off the front
   scanned_.reserve(size_t{p_.max_lanes} * 2);
@@ -54,7 +55,7 @@ uint32_t RmaWorker::turn(uint64_t now) noexcept {
     work += drain_inbox();
   if (now - std::exchange(last_turn_, now) > p_.lease / 2) [[unlikely]]
     wake();
-  for (uint16_t r = 0; r < rails_.size(); ++r) work += reap(r);  // first: gives room back
+  for (uint16_t r = 0; r < rail_count_; ++r) work += reap(r);  // first: gives room back
   work += take_submissions();
   const auto lanes = static_cast<uint32_t>(std::min<size_t>(work_.size(), kMaxTurnLanes));
   for (uint32_t i = 0; i < lanes; ++i) {  // then: spends it
@@ -79,7 +80,7 @@ void RmaWorker::wake() noexcept {
     return lane != nullptr && lane->lease_until != 0 && lane->lease_until < now_;
   };
   if (std::any_of(lanes_.begin(), lanes_.end(), over))
-    for (uint16_t r = 0; r < rails_.size(); ++r) reset(r);
+    for (uint16_t r = 0; r < rail_count_; ++r) reset(r);
 }
 
 uint32_t RmaWorker::drain_inbox() noexcept {
@@ -117,7 +118,7 @@ void RmaWorker::on_message(const ToWorker& m) noexcept {
 
 void RmaWorker::on_open_lane(RmaLane* lane) noexcept {
   lanes_[raw(lane->params.id)] = lane;
-  for (uint16_t r = 0; r < rails_.size(); ++r)
+  for (uint16_t r = 0; r < rail_count_; ++r)
     if (rails_[r].p.paired) (void)usable(*lane, r);
   WorkerStats::set(stats_.lanes, ++lane_count_);
 }

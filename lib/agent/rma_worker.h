@@ -135,6 +135,7 @@ class RmaWorker final : public WorkerAgent {
   RmaWorkerParams p_;
   uint64_t now_ = 0, last_turn_ = 0, next_scan_ = 0;
   std::vector<Rail> rails_;
+  uint16_t rail_count_ = 0;
   std::vector<RmaLane*> lanes_;
   std::vector<LaneId> work_;     // lanes with something to send
   std::vector<LaneId> scanned_;  // lanes with deadlines

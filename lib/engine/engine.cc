@@ -218,8 +218,8 @@ Status Node::withdraw_segment(std::string_view name) {
       if (Status s = memory_.withdraw(name, &buffers); !s.ok()) return s;
     }
     if (plane_->one_sided()) {
-      std::vector<uint32_t> ids;
-      for (const MemoryTable::Exported& buffer : buffers) ids.push_back(buffer.id);
+      std::vector<uint32_t> ids(buffers.size());
+      std::ranges::transform(buffers, ids.begin(), &MemoryTable::Exported::id);
       if (!service_->end_buffers(ids, std::chrono::milliseconds(settings_.task_timeout_ms)))
         return {Code::kTimeout, "withdraw segment '" + std::string(name) +
                                     "': a peer still has transfers to it after task-timeout-ms; its memory stays "

@@ -80,7 +80,8 @@ Status Service::make_offer(const PeerEntry& entry, PathOffer* offer) const {
   if (Status s = plane_->control_queue().address(PathId{number_of(entry)}, &offer->ctrl_address); !s.ok()) return s;
   offer->slot_bytes = plane_->slot_bytes();
   offer->slots = plane_->max_window();
-  for (uint16_t w = 0; w < plane_->workers(); ++w)
+  const auto workers = static_cast<uint16_t>(plane_->workers());
+  for (uint16_t w = 0; w < workers; ++w)
     for (uint16_t r = 0; r < plane_->rails().count(); ++r) {
       LaneOffer lane;
       lane.rail = r;

@@ -57,8 +57,9 @@ Status Service::remote_of(const PeerEntry& entry, const SegmentBuffer& buffer, R
 
 // Our rail r leads to theirs of the same place, or goes round when they have fewer. Paired ends cannot go round.
 std::vector<RmaLane::Path> Service::ways_to(const std::vector<const LaneOffer*>& theirs) const {
-  std::vector<RmaLane::Path> ways(plane_->rails().count());
-  for (uint16_t r = 0; r < ways.size(); ++r) {
+  const uint16_t rails = plane_->rails().count();
+  std::vector<RmaLane::Path> ways(rails);
+  for (uint16_t r = 0; r < rails; ++r) {
     ways[r].peer_rail = static_cast<uint16_t>(r % theirs.size());
     ways[r].broken = r >= theirs.size() && plane_->rails().device(r).caps().paired;
     ways[r].address = theirs[ways[r].peer_rail]->address;
@@ -138,7 +139,8 @@ void Service::reopen(WorkerId worker, uint16_t rail) {
     if (!up.queue->address(PathId{number_of(entry)}, &move.address).ok()) continue;
     const bool all = plane_->rails().device(rail).caps().one_target;  // every worker is reached through the first
     if (all && raw(worker) != 0) continue;
-    for (uint16_t w = 0; w < (all ? plane_->workers() : 1); ++w) {
+    const auto workers = static_cast<uint16_t>(all ? plane_->workers() : 1);
+    for (uint16_t w = 0; w < workers; ++w) {
       move.worker = all ? w : raw(worker);
       (void)oob_->send(entry.oob, move).ok();
     }
