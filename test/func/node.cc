@@ -18,7 +18,7 @@ std::vector<std::string> words_of(const Wire& wire, const std::string& name, con
       {"name", name},         {"listen", "127.0.0.1:0"}, {"transport", wire.transport}, {"provider", wire.provider},
       {"slot-size", "16k"},   {"rx-slots", "64"},        {"rx-slots-min", "64"},        {"rx-slots-max", "256"},
       {"extent-slots", "64"}, {"hugepages", "off"},      {"max-peers", "16"},           {"log-level", "error"}};
-  all["device"] = name == "here" ? wire.device : wire.peer_device;
+  if (const char* device = name == "here" ? wire.device : wire.peer_device; *device != 0) all["device"] = device;
   if (*wire.device != 0)  // in an emulated machine nobody is as punctual as elsewhere
     all.insert({{"heartbeat-ms", "2000"},
                 {"lease-ms", "20000"},
