@@ -5,7 +5,6 @@
 
 namespace sluice {
 namespace {
-constexpr uint64_t kStallUs = 1'000'000;  // without a completion, while another rail has some
 constexpr uint32_t kScanLanes = 64;       // lanes looked at in one scan
 }  // namespace
 
@@ -69,7 +68,7 @@ bool RmaWorker::scan_lane(RmaLane& lane) noexcept {
 void RmaWorker::check_stalls(RmaLane& lane) noexcept {
   for (uint16_t r = 0; r < rail_count_; ++r) {
     RmaLane::Path& path = lane.paths[r];
-    if (path.out == 0 || rails_[r].down || now_ - path.moved_at < kStallUs * p_.ticks_per_us) continue;
+    if (path.out == 0 || rails_[r].down || now_ - path.moved_at < p_.stall) continue;
     const auto moves = [&path](const RmaLane::Path& other) { return other.moved_at > path.moved_at; };
     if (std::none_of(lane.paths.begin(), lane.paths.end(), moves)) continue;
     if (path.monitor.open()) path.monitor.pause(now_, p_.ticks_per_us);

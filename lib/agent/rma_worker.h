@@ -49,7 +49,7 @@ struct RmaWorkerParams {
   uint32_t max_lanes = 0, max_tasks = 0;
   uint64_t op_bytes = 0;    ///< The most that one op moves.
   bool peers_poll = false;  ///< DeviceCaps::target_polls of any rail.
-  uint64_t ticks_per_us = 1, task_timeout = 0, lease = 0, grace = 0, scan_every = 1;  ///< Times in ticks.
+  uint64_t ticks_per_us = 1, task_timeout = 0, lease = 0, stall = 0, grace = 0, scan_every = 1;  ///< Times in ticks.
 };
 
 class RmaWorker final : public WorkerAgent {

@@ -296,6 +296,7 @@ std::unique_ptr<WorkerAgent> DataPlane::make_rma_worker(const NodeSettings& sett
   w.ticks_per_us = us;
   w.task_timeout = settings.task_timeout_ms * ms;
   w.lease = settings.lease_ms * ms;
+  w.stall = w.lease / 2;  // so that a task on a rail that is cut goes on before its peer is suspected
   w.grace = kGraceMs * ms;
   w.scan_every = std::max<uint64_t>(1, settings.credit_probe_us * us);
   return std::make_unique<RmaWorker>(std::move(w));

@@ -127,7 +127,7 @@ TEST_P(StopTest, NothingOfFailedTasksIsPlacedAfterTheReport) {
 // ever (drivers/fabric/queue.h), which is a matter of luck.
 INSTANTIATE_TEST_SUITE_P(Func, KillTest, ::testing::Values(kRxm, kNet, kLoop, kRxmOneSided, kNetOneSided), wire_name);
 INSTANTIATE_TEST_SUITE_P(Func, StopTest, ::testing::Values(kRxm, kNet, kLoop, kRxmOneSided, kNetOneSided), wire_name);
-INSTANTIATE_TEST_SUITE_P(Verbs, KillTest, ::testing::ValuesIn(in_machine({kRailA})), wire_name);
+INSTANTIATE_TEST_SUITE_P(Verbs, KillTest, ::testing::ValuesIn(in_machine({kRailA, kRailAOneSided})), wire_name);
 
 }  // namespace
 }  // namespace sluice::func

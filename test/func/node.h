@@ -43,6 +43,7 @@ inline constexpr Wire kLoopOneSided{"loop_onesided", "loop", "auto"};
 /// Two rails of soft RDMA, in the machine of usertools/sluice-vm.sh.
 inline constexpr Wire kRailA{"rail_a", "rdma_twosided", "auto", "rxe_a0", "rxe_a1"};
 inline constexpr Wire kRailB{"rail_b", "rdma_twosided", "auto", "rxe_b0", "rxe_b1"};
+inline constexpr Wire kRailAOneSided{"rail_a_onesided", "rdma", "auto", "rxe_a0", "rxe_a1"};
 /// @p wires in that machine; elsewhere none.
 std::vector<Wire> in_machine(std::initializer_list<Wire> wires);
 /// What deadlines are multiplied by: in an emulated machine everything takes longer.

@@ -46,6 +46,7 @@ RmaRig::RmaRig(const RmaRigParams& params) : p(params) {
   w.ticks_per_us = kUs;
   w.task_timeout = kTimeout;
   w.lease = kLease;
+  w.stall = kStall;
   w.grace = kGrace;
   w.scan_every = 100;
   worker = std::make_unique<RmaWorker>(w);
