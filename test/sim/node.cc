@@ -78,7 +78,7 @@ void SimNode::boot() {
   for (const auto& bytes : {&m.exported, &m.stock, &m.local}) {
     std::unique_ptr<Region> region;
     MemoryHandle handle{};
-    if (!Region::import(bytes->data(), bytes->size(), &region).ok() || !l.memory.add(std::move(region), &handle).ok())
+    if (!Region::import(bytes->data(), bytes->size(), &region).ok() || !l.memory.add(&region, &handle).ok())
       return world_.fail("register");
     if (bytes == &m.exported) l.exported = handle;
     if (bytes == &m.stock) l.stock = handle;
