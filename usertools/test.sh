@@ -34,6 +34,7 @@ done
 
 logs=()            # what meson wrote, for count.py
 failed_builds=0
+beside=''          # the process that builds the next flavour
 
 wants() { [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]; }
 
@@ -42,6 +43,8 @@ say() { printf '%-8s %-9s %-5s %4d s  %s\n' "$@"; }
 # build FLAVOUR [TARGET...]
 build() {
   local from=$SECONDS
+  [ -z "$beside" ] || wait "$beside"
+  beside=''
   if usertools/build.sh "$@"; then
     say build "$1" ok $((SECONDS - from)) ''
   else
@@ -81,29 +84,46 @@ run_gcc() {
   suite gcc contract
   suite gcc model
   suite gcc sim --num-processes 2
+  build_beside clang
   suite gcc func --num-processes 1
   suite gcc verbs
+}
+
+# The suite func waits most of its time: a build behind it takes what it leaves. build() waits for that one.
+build_beside() {
+  { [ $fast = no ] && [ ${#wanted[@]} -eq 0 ]; } || return 0
+  nice -n 19 usertools/build.sh "$1" >/dev/null 2>&1 </dev/null &
+  beside=$!
 }
 
 # The wires of libfabric, which is not built for the sanitizers, are left to the g++ flavour.
 without_libfabric='-*/tcp_rxm*:*/net*:*/shm*'
 
-run_sanitized() {
-  if { wants unit || wants contract; } && build asan --suite unit --suite contract; then
-    GTEST_FILTER=$without_libfabric suite asan unit --timeout-multiplier 4
-    suite asan contract --timeout-multiplier 4 contract_loop contract_fault_loop contract_of_loop_alone \
-      contract_of_fault_alone
+# With all suites, everything is built: for clang's warnings, and to show that each header stands alone under it.
+build_clang() {
+  if [ ${#wanted[@]} -eq 0 ]; then
+    build clang
+  else
+    local words=() name
+    for name in unit contract fuzz; do wants $name && words+=(--suite $name); done
+    [ ${#words[@]} -ne 0 ] && build clang "${words[@]}"
   fi
+}
+
+run_clang() {
+  build_clang || return 0
+  GTEST_FILTER=$without_libfabric suite clang unit --timeout-multiplier 4
+  suite clang contract --timeout-multiplier 4 contract_loop contract_fault_loop contract_of_loop_alone \
+    contract_of_fault_alone
+  suite clang fuzz
+}
+
+run_tsan() {
   local threaded
   threaded=$(threaded_tests)
   if wants unit && [ -n "$threaded" ] && build tsan $threaded; then
     GTEST_FILTER=$without_libfabric suite tsan unit --timeout-multiplier 6 $threaded
   fi
-}
-
-run_fuzz() {
-  wants fuzz || return 0
-  build fuzz --suite fuzz && suite fuzz fuzz
 }
 
 # Asked for by name only: a build of its own, and many minutes.
@@ -123,9 +143,8 @@ if [ ${#wanted[@]} -ne 1 ] || { [ "${wanted[0]}" != fuzz ] && [ "${wanted[0]}" !
 fi
 run_mutants
 if [ $fast = no ]; then
-  [ ${#wanted[@]} -gt 0 ] || build clang
-  run_sanitized
-  run_fuzz
+  run_clang
+  run_tsan
 fi
 echo "${SECONDS} s in all"
 usertools/count.py --failed $failed_builds "${logs[@]}"
