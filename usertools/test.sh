@@ -34,7 +34,6 @@ done
 
 logs=()            # what meson wrote, for count.py
 failed_builds=0
-beside=''          # the process that builds the next flavour
 
 wants() { [ ${#wanted[@]} -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]; }
 
@@ -43,8 +42,6 @@ say() { printf '%-8s %-9s %-5s %4d s  %s\n' "$@"; }
 # build FLAVOUR [TARGET...]
 build() {
   local from=$SECONDS
-  [ -z "$beside" ] || wait "$beside"
-  beside=''
   if usertools/build.sh "$@"; then
     say build "$1" ok $((SECONDS - from)) ''
   else
@@ -84,16 +81,8 @@ run_gcc() {
   suite gcc contract
   suite gcc model
   suite gcc sim --num-processes 2
-  build_beside clang
   suite gcc func --num-processes 1
   suite gcc verbs
-}
-
-# The suite func waits most of its time: a build behind it takes what it leaves. build() waits for that one.
-build_beside() {
-  { [ $fast = no ] && [ ${#wanted[@]} -eq 0 ]; } || return 0
-  nice -n 19 usertools/build.sh "$1" >/dev/null 2>&1 </dev/null &
-  beside=$!
 }
 
 # The wires of libfabric, which is not built for the sanitizers, are left to the g++ flavour.

@@ -5,7 +5,7 @@
 
 namespace sluice {
 namespace {
-constexpr uint32_t kScanLanes = 64;       // lanes looked at in one scan
+constexpr uint32_t kScanLanes = 64;  // lanes looked at in one scan
 }  // namespace
 
 uint32_t RmaWorker::scan() noexcept {

@@ -22,7 +22,8 @@ struct RmaRigParams {
 
 class RmaRig {
  public:
-  static constexpr uint64_t kMemory = 1 << 16, kTimeout = 1'000'000, kLease = 50'000, kStall = 1'000'000, kGrace = 1000, kUs = 1;
+  static constexpr uint64_t kMemory = 1 << 16, kTimeout = 1'000'000, kLease = 50'000, kStall = 1'000'000, kGrace = 1000,
+                            kUs = 1;
 
   explicit RmaRig(const RmaRigParams& params = {});
   ~RmaRig();
