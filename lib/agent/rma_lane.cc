@@ -220,7 +220,10 @@ void RmaWorker::on_rail_up(const ToWorker& m) noexcept {
   rail.down = false;
   for (RmaLane* lane : lanes_) {
     if (lane == nullptr || lane->state != RmaLane::State::kOpen) continue;
-    lane->paths[m.count].connected = lane->paths[m.count].broken = false;
+    RmaLane::Path& path = lane->paths[m.count];
+    path.connected = false;
+    path.broken = rail.p.paired;  // its ends were made for one another: that takes a new connection to the peer
+    if (path.broken) tell_if_lost(*lane);
     list(*lane);
   }
 }

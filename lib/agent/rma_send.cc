@@ -79,12 +79,16 @@ bool RmaWorker::usable(RmaLane& lane, uint16_t rail) noexcept {
   if (path.broken) return false;
   path.connected = r.p.queue->connect(lane.params.path, path.address).ok();
   path.broken = !path.connected;
-  if (path.broken && std::all_of(lane.paths.begin(), lane.paths.end(), [](const auto& p) { return p.broken; })) {
-    ToControl m = message(ToControl::Kind::kViolation, lane);
-    m.code = Code::kBadArgument;
-    tell(m);
-  }
+  if (path.broken) tell_if_lost(lane);
   return path.connected;
+}
+
+// Without any path the peer is given up; whoever needs it connects anew.
+void RmaWorker::tell_if_lost(const RmaLane& lane) noexcept {
+  if (!std::all_of(lane.paths.begin(), lane.paths.end(), [](const auto& p) { return p.broken; })) return;
+  ToControl m = message(ToControl::Kind::kViolation, lane);
+  m.code = Code::kDeviceError;
+  tell(m);
 }
 
 // The rail that is expected to be through first; in one of a hundred, any that works, to learn how it is by now. A path
@@ -158,7 +162,7 @@ bool RmaWorker::stage_next(RmaLane& lane) noexcept {
   }
   const auto from = static_cast<uint64_t>(task.local + task.cut - task.region->base());
   const ChunkKey& here = chunk_of(task.region->keys(rail), from);
-  bytes = std::min({bytes, here.offset + here.length - from, rails_[rail].p.max_op_bytes});
+  bytes = std::min(bytes, here.offset + here.length - from);
   const uint32_t index = take_op();
   RmaOp& op = ops_[index];
   op.offset = task.cut;
@@ -188,14 +192,13 @@ bool RmaWorker::stage_next(RmaLane& lane) noexcept {
 // Whole tasks that follow the one of @p op, in the queue and in memory on both sides, go with it.
 void RmaWorker::merge(RmaLane& lane, RmaOp& op, const ChunkKey& chunk) noexcept {
   uint32_t last = op.task;
-  const uint64_t most = std::min(p_.op_bytes, rails_[0].p.max_op_bytes);
   while (lane.queued.head != kNoTask) {
     const uint32_t index = lane.queued.head;
     RmaTask& next = tasks_[index];
     const RmaTask& before = tasks_[last];
     if (next.local != before.local + before.length || next.offset != before.offset + before.length ||
         next.read != before.read || next.remote != before.remote || next.region != before.region || next.cut != 0 ||
-        op.bytes + next.length > most)
+        op.bytes + next.length > p_.op_bytes)
       return;
     const RemoteBuffer::Chunk& there = next.remote->chunks[next.remote->chunk_at(before.offset)];
     const auto from = static_cast<uint64_t>(next.local - next.region->base());

@@ -21,6 +21,7 @@ RmaWorker::RmaWorker(RmaWorkerParams params) : p_(std::move(params)), ends_(p_.i
     rail.depth = p.queue->depth().tx;
     rail.cost.open(p.bits_per_s, p_.ticks_per_us);
     depth += rail.depth;
+    p_.op_bytes = std::min(p_.op_bytes, p.max_op_bytes);  // so that an op fits every rail that it may be tried on
   }
   rail_count_ = static_cast<uint16_t>(rails_.size());
   lanes_.assign(p_.max_lanes, nullptr);

@@ -102,6 +102,7 @@ class RmaWorker final : public WorkerAgent {
   void merge(RmaLane& lane, RmaOp& op, const ChunkKey& chunk) noexcept;
   uint16_t choose(RmaLane& lane, const RmaTask& task, uint64_t bytes, uint16_t failed, bool* probe) noexcept;
   bool usable(RmaLane& lane, uint16_t rail) noexcept;
+  void tell_if_lost(const RmaLane& lane) noexcept;
   uint32_t penalty(uint16_t rail, const Region& region) const noexcept;
   void stage(RmaLane& lane, uint32_t index, uint16_t rail, bool probe) noexcept;
   void stage_flush(RmaLane& lane, uint16_t rail) noexcept;

@@ -133,6 +133,7 @@ void Service::reopen(WorkerId worker, uint16_t rail) {
   up.a = rail;
   up.queue = &plane_->worker_queue(raw(worker), rail);
   to_control(up);
+  if (plane_->rails().device(rail).caps().paired) return;  // no other end can be moved to this one
   for (const PeerEntry& entry : peers_) {
     if (entry.state != PeerState::kUp && entry.state != PeerState::kReady) continue;
     PathMove move{rail, raw(worker), {}};

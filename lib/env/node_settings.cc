@@ -57,7 +57,7 @@ constexpr Setting kRows[] = {
     {"tx-slots", kUint, "16", "Memory", "Send slots per worker", "slots", 1, 65536},
     {"shrink-idle-ms", kUint, "2000", "Memory", "Idle time after which bounce memory shrinks", "ms", 10, kHourMs},
 
-    {"op-size", kSize, "1M", "Limits", "One-sided: the most that one operation moves", "SIZE", 4 * kK, 1024 * kM},
+    {"op-size", kSize, "1M", "Limits", "One-sided: the most that one operation moves", "SIZE", 4 * kK, 512 * kM},
     {"tx-depth", kUint, "0", "Limits", "Sends outstanding per queue; 0: what the device gives", "ops", 0, 65536},
     {"requests", kUint, "32", "Limits", "READ requests outstanding per session", "requests", 1, 4096},
     {"session-floor", kUint, "2", "Limits", "Slots guaranteed to each session", "slots", 1, 1024},

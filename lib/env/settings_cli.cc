@@ -56,7 +56,13 @@ Status Settings::parse_command_line(std::string_view program, std::string_view a
   std::vector<Reading> readings;
   try {
     for (size_t i = 0; i < values_.size(); ++i) options.push_back(add_row(app, *values_[i].row, &texts[i]));
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes the last word first
+    std::vector<std::string> last_first;  // as CLI11 takes them
+    for (auto word = words.rbegin(); word != words.rend(); ++word) {
+      const bool empty = word->starts_with("--") && word->ends_with('=');  // CLI11 would take the next word for it
+      if (empty) last_first.emplace_back();
+      last_first.push_back(empty ? word->substr(0, word->size() - 1) : *word);
+    }
+    app.parse(std::move(last_first));
     for (size_t i = 0; i < values_.size(); ++i) {
       if (options[i]->count() == 0) continue;
       const bool is_flag = values_[i].row->type == SettingType::kBool;

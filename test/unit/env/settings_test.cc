@@ -56,6 +56,17 @@ TEST(Settings, DefaultsHold) {
   EXPECT_EQ(settings.source("size"), "default");
 }
 
+TEST(Settings, AnEmptyValueIsEmptyAndNotTheNextWord) {
+  Settings settings = fresh();
+  const Status status = read(settings, {"--name=", "--count=4", "--segment=", "--size", "4k"});
+  ASSERT_TRUE(status.ok()) << status.text();
+  EXPECT_EQ(settings.text("name"), "");
+  EXPECT_EQ(settings.number("count"), 4u);
+  EXPECT_EQ(settings.list("segment"), std::vector<std::string>{});
+  EXPECT_EQ(settings.number("size"), 4096u);
+  EXPECT_NE(read(settings, {"--count="}).text().find("count"), std::string::npos);
+}
+
 TEST(Settings, CommandLineSetsEveryType) {
   Settings settings = fresh();
   const Status status =
