@@ -39,9 +39,9 @@ bool RmaWorker::scan_lane(RmaLane& lane) noexcept {
     if (now_ < lane.give_up_at) return true;
     end_all(lane);
     if (lane.out == 0) return !try_close(lane);
-    if (now_ - lane.give_up_at < p_.grace) return true;
+    const uint64_t since = now_ - std::max(lane.give_up_at, lane.failed_at);
     for (uint16_t r = 0; r < rail_count_; ++r)
-      if (lane.paths[r].out != 0) reset(r);
+      if (lane.paths[r].out != 0 && since >= rails_[r].p.grace) reset(r);
     return true;
   }
   keep_awake(lane);
@@ -82,6 +82,7 @@ void RmaWorker::on_fail_lane(RmaLane& lane, Code code, uint64_t give_up_at) noex
   } else {
     lane.state = RmaLane::State::kFailed;
     lane.fail_code = code;
+    lane.failed_at = now_;
     lane.give_up_at = give_up_at;
     unstage(lane);
     fail_list(lane, lane.retry);

@@ -102,7 +102,7 @@ struct RmaLane : LaneBase {
   uint64_t hint_at = 0;   ///< When the peer is next told to stay awake.
   uint64_t moved_at = 0;  ///< When an op last came home well.
   Code fail_code = Code::kOk;
-  uint64_t give_up_at = 0;
+  uint64_t failed_at = 0, give_up_at = 0;
   uint64_t lease_until = 0;  ///< Until then the peer has not given us up.
 };
 

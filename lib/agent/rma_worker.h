@@ -33,6 +33,7 @@ struct RmaRail {
   uint64_t bits_per_s = 0;
   bool placed = false;  ///< A write completes once it is placed (DeviceCaps::delivery_complete).
   bool idle_poll_costly = false;
+  uint64_t grace = 0;   ///< Ticks for ops of a lane that was given up to come home by themselves.
   bool paired = false;  ///< DeviceCaps::paired: both ends connect when the lane opens, else the one that writes.
   /// By NUMA node of the memory: what its distance costs, 1 or more (env/plan.h). A node beyond the end: 1.
   std::vector<uint32_t> penalty;
@@ -49,7 +50,7 @@ struct RmaWorkerParams {
   uint32_t max_lanes = 0, max_tasks = 0;
   uint64_t op_bytes = 0;    ///< The most that one op moves.
   bool peers_poll = false;  ///< DeviceCaps::target_polls of any rail.
-  uint64_t ticks_per_us = 1, task_timeout = 0, lease = 0, stall = 0, grace = 0, scan_every = 1;  ///< Times in ticks.
+  uint64_t ticks_per_us = 1, task_timeout = 0, lease = 0, stall = 0, scan_every = 1;  ///< Times in ticks.
 };
 
 class RmaWorker final : public WorkerAgent {

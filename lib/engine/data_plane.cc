@@ -24,6 +24,7 @@ constexpr uint64_t kCtrlAckDelayUs = 100;  // how long a control acknowledgement
 constexpr uint64_t kRetryUs = 20'000, kRetryMaxUs = 200'000;
 constexpr uint64_t kProbeMaxUs = 100'000;  // law 7
 constexpr uint64_t kScratchBytes = 4096;
+constexpr uint64_t kCloseMs = 10'000;      // where the device brings ops of a closed path home by itself
 constexpr uint64_t kGraceMs = 250;         // for ops of a lane that was given up to come home by themselves
 constexpr uint64_t kFenceIdleUs = 50'000;  // without a message for so long, a session's unused credit may be taken back
 
@@ -280,6 +281,7 @@ std::unique_ptr<WorkerAgent> DataPlane::make_rma_worker(const NodeSettings& sett
     rail.bits_per_s = info.bits_per_s;
     rail.placed = caps.delivery_complete;
     rail.idle_poll_costly = caps.idle_poll_costly;
+    rail.grace = (caps.closes_paths ? kCloseMs : kGraceMs) * ms;
     rail.paired = caps.paired;
     w.peers_poll = w.peers_poll || caps.target_polls;
     for (size_t node = 0; node < machine.distance.size(); ++node)
@@ -297,7 +299,6 @@ std::unique_ptr<WorkerAgent> DataPlane::make_rma_worker(const NodeSettings& sett
   w.task_timeout = settings.task_timeout_ms * ms;
   w.lease = settings.lease_ms * ms;
   w.stall = w.lease / 2;  // so that a task on a rail that is cut goes on before its peer is suspected
-  w.grace = kGraceMs * ms;
   w.scan_every = std::max<uint64_t>(1, settings.credit_probe_us * us);
   return std::make_unique<RmaWorker>(std::move(w));
 }

@@ -22,9 +22,10 @@ class FakeRma final : public Queue {
   uint32_t accept = UINT32_MAX;  ///< Of each post, so many ops are taken.
   uint32_t fail_next = 0;        ///< So many accepted ops fail with fail_code.
   Code fail_code = Code::kDeviceError;
-  bool dead = false;      ///< Every op fails.
-  bool withhold = false;  ///< Accepted ops complete only with release(); what they move, moves then.
-  bool late = false;      ///< A write completes at once, and is placed by the next read.
+  bool dead = false;        ///< Every op fails.
+  bool withhold = false;    ///< Accepted ops complete only with release(); what they move, moves then.
+  bool keeps_dead = false;  ///< peer_gone() gives nothing back.
+  bool late = false;        ///< A write completes at once, and is placed by the next read.
   // What the test sees.
   std::vector<Op> ops;
   uint64_t torn = 0;  ///< Ops that crossed a seam, or whose key or descriptor is not that of their chunk.
@@ -80,7 +81,7 @@ class FakeRma final : public Queue {
   }
   void peer_gone(PathId) noexcept override {
     ++gone;
-    release(SIZE_MAX, Code::kPeerDead);
+    if (!keeps_dead) release(SIZE_MAX, Code::kPeerDead);
   }
   void shutdown() noexcept override {
     ++shutdowns;

@@ -175,6 +175,24 @@ TEST(RmaEnd, ADeadPeersTasksEndWithTheirOperationsAndNobodyElsesDo) {
   EXPECT_EQ(rig.told(ToControl::Kind::kLaneClosed), 1u);
 }
 
+// The device gets its time also when the peer is known to be dead from the first.
+TEST(RmaEnd, ADeadPeersOperationsHaveTimeToComeHome) {
+  RmaRig rig;
+  rig.open_lane(0);
+  rig.queues[0]->withhold = true;
+  rig.queues[0]->keeps_dead = true;
+  rig.submit(SubmitOp::kWrite, 1, 0, 0, 64, 0);
+  rig.turn();
+  rig.now += 1'000'000;
+  rig.fail_lane(Code::kPeerDead, 0, 0);
+  for (int i = 0; i < 9; ++i) rig.turn(100);
+  EXPECT_EQ(rig.queues[0]->shutdowns, 0u);
+  rig.queues[0]->release(SIZE_MAX, Code::kPeerDead);
+  for (int i = 0; i < 20; ++i) rig.turn(100);
+  EXPECT_EQ(rig.queues[0]->shutdowns, 0u);
+  EXPECT_EQ(rig.ends[1].code, Code::kPeerDead);
+}
+
 TEST(RmaEnd, AStoppedPeersOperationsComeHomeByAReset) {
   RmaRig rig({.rails = 2, .op_bytes = 64});
   rig.open_lane(0);

@@ -27,6 +27,7 @@ RmaRig::RmaRig(const RmaRigParams& params) : p(params) {
     rail.queue = queues[r].get();
     rail.max_op_bytes = p.max_op_bytes;
     rail.placed = p.placed;
+    rail.grace = kGrace;
     rail.scratch = local->base();
     rail.scratch_desc = local->keys(r)[0].local_desc;
     if (r < p.penalty.size()) rail.penalty = p.penalty[r];
@@ -47,7 +48,6 @@ RmaRig::RmaRig(const RmaRigParams& params) : p(params) {
   w.task_timeout = kTimeout;
   w.lease = kLease;
   w.stall = kStall;
-  w.grace = kGrace;
   w.scan_every = 100;
   worker = std::make_unique<RmaWorker>(w);
   ToWorker m{};
