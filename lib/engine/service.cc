@@ -74,6 +74,7 @@ void Service::turn() {
     else
       ++i;
   }
+  if (!leaving_.empty()) ask_to_leave();
   if (!ends_.empty()) answer_ends();
   active_ =
       !ends_.empty() || !leaving_.empty() || !requests_.empty() || !unsent_.empty() || !tokens_.empty() || close_all_;

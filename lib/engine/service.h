@@ -128,6 +128,7 @@ class Service final : private OobEvents {
   SegmentBuffer describe(const MemoryTable::Exported& buffer) const;
   Status remote_of(const PeerEntry& entry, const SegmentBuffer& buffer, RemoteBuffer* out) const;
   std::vector<RmaLane::Path> ways_to(const std::vector<const LaneOffer*>& theirs) const;
+  void ask_to_leave();
   void answer_ends();
   void reopen(WorkerId worker, uint16_t rail);
 
@@ -163,6 +164,8 @@ class Service final : private OobEvents {
   std::vector<std::shared_ptr<OpenRequest>> requests_;
   std::map<uint64_t, bool> tokens_;
   struct Leaving {
+    BuffersEnd end;
+    bool asked = false;
     std::set<OobPeer> waits;  // that have not said that they left
   };
   struct Ending {  // what a peer asked of us

@@ -1,6 +1,7 @@
 // What only one-sided nodes say to one another: keys of exported memory, the end of buffers, queues opened anew.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "agent/rma_lane.h"
 #include "base/log.h"
@@ -67,17 +68,24 @@ std::vector<RmaLane::Path> Service::ways_to(const std::vector<const LaneOffer*>&
   return ways;
 }
 
-// Peers place into exported memory by themselves: each is asked to let go of it, and a peer that is gone has.
+// Peers place into exported memory by themselves: each is asked to let go of it, and a peer that is gone has. The service
+// thread asks, in its next turn, since it alone speaks to them.
 uint64_t Service::begin_end_buffers(const std::vector<uint32_t>& ids) {
   const uint64_t request = next_id_++;
-  BuffersEnd end{request, {ids.begin(), ids.end()}};
-  Leaving& leaving = leaving_[request];
-  for (const PeerEntry& entry : peers_) {
-    if (entry.state != PeerState::kUp && entry.state != PeerState::kReady) continue;
-    if (oob_->send(entry.oob, end).ok()) leaving.waits.insert(entry.oob);
-  }
+  leaving_[request].end = {request, {ids.begin(), ids.end()}};
   oob_->wake();
   return request;
+}
+
+void Service::ask_to_leave() {
+  for (auto& [request, leaving] : leaving_) {
+    if (std::exchange(leaving.asked, true)) continue;
+    for (const PeerEntry& entry : peers_) {
+      if (entry.state != PeerState::kUp && entry.state != PeerState::kReady) continue;
+      if (oob_->send(entry.oob, leaving.end).ok()) leaving.waits.insert(entry.oob);
+    }
+    changed_.notify_all();
+  }
 }
 
 void Service::forget_buffers(uint64_t request) { leaving_.erase(request); }
@@ -86,7 +94,7 @@ bool Service::buffers_ended(uint64_t request) {
   const auto it = leaving_.find(request);
   if (it == leaving_.end()) return true;
   std::erase_if(it->second.waits, [this](OobPeer peer) { return entry_of(peer) == nullptr; });
-  if (!it->second.waits.empty()) return false;
+  if (!it->second.asked || !it->second.waits.empty()) return false;
   leaving_.erase(it);
   return true;
 }
