@@ -68,8 +68,8 @@ std::vector<RmaLane::Path> Service::ways_to(const std::vector<const LaneOffer*>&
   return ways;
 }
 
-// Peers place into exported memory by themselves: each is asked to let go of it, and a peer that is gone has. The service
-// thread asks, in its next turn, since it alone speaks to them.
+// Peers place into exported memory by themselves: each is asked to let go of it, and a peer that is gone has. The
+// service thread asks, in its next turn, since it alone speaks to them.
 uint64_t Service::begin_end_buffers(const std::vector<uint32_t>& ids) {
   const uint64_t request = next_id_++;
   leaving_[request].end = {request, {ids.begin(), ids.end()}};
