@@ -42,9 +42,9 @@ TEST_P(KillTest, TasksFailOthersGoOnNothingLeaks) {
   EXPECT_LE(took, 5.0 * patience());
   RecordProperty("seconds_until_failed", std::to_string(took));
   std::printf("  seconds until FAILED after kill: %.3f\n", took);
+  EXPECT_GT(here_.status(writes).failed + here_.status(reads).failed, 0u);  // the writes may all have been on the wire
   for (const BatchHandle batch : {writes, reads}) {
     const BatchStatus s = here_.status(batch);
-    EXPECT_GT(s.failed, 0u);
     EXPECT_EQ(s.done + s.failed, s.tasks);
     for (const Code code : here_.failures(batch)) EXPECT_EQ(code, Code::kPeerDead) << code_name(code);
     EXPECT_EQ(here_.port->release(batch), Code::kOk);
