@@ -38,7 +38,10 @@ def hosts():
             for rail in range(RAILS):
                 sh('ip', '-n', name, 'addr', 'add', f'10.77.{rail}.{end + 1}/24', 'dev', f'r{rail}')
                 sh('ip', '-n', name, 'link', 'set', f'r{rail}', 'up')
-        while not all(up(name, rail) for name in names for rail in range(RAILS)):  # ended by meson's timeout
+        until = time.monotonic() + DEADLINE
+        while not all(up(name, rail) for name in names for rail in range(RAILS)):
+            if time.monotonic() > until:
+                raise OSError('the cables do not come up')
             time.sleep(0.01)
         yield names
     finally:
